@@ -1,0 +1,112 @@
+"""The GKE cluster: version, upkeep, access, and the nodes of everything that is not a TPU."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from catalog.source import docs
+from catalog.versions import GkeVersion
+from config.fields import Cidr, Count, ResourceName, Section, broken
+
+WINDOWS = docs("Maintenance windows and exclusions")
+
+Day = Literal["MO", "TU", "WE", "TH", "FR", "SA", "SU"]
+Scope = Literal["NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES"]
+
+_ANCHOR = date(2024, 1, 1)
+"""A Monday: the day a weekly window counts from, fixed so that the plan never moves."""
+
+
+def _full_version(text: str) -> str:
+    try:
+        GkeVersion.parse(text)
+    except ValueError as error:
+        raise broken(
+            f"a full version, to be compared with the floors of features: {error}",
+            fix="list them with: gcloud container get-server-config --region REGION",
+            source=docs("GKE release schedule"),
+        ) from None
+    return text
+
+
+class MaintenanceWindow(Section):
+    """A weekly window, in UTC, in which GKE may upgrade."""
+
+    days: tuple[Day, ...] = Field(default=("SA", "SU"), min_length=1)
+    start: time = time(3)
+    hours: Annotated[int, Field(ge=4, le=24)] = 6
+    """GKE counts only windows of at least four hours."""
+
+    @property
+    def recurrence(self) -> str:
+        return f"FREQ=WEEKLY;BYDAY={','.join(self.days)}"
+
+    @property
+    def starts(self) -> datetime:
+        return datetime.combine(_ANCHOR, self.start, UTC)
+
+    @property
+    def ends(self) -> datetime:
+        return self.starts + timedelta(hours=self.hours)
+
+
+class Exclusion(Section):
+    """A time without upgrades: a number of days, or until the version's end of support."""
+
+    scope: Scope
+    start: date = Field(alias="from")
+    days: Count | None = None
+
+    @property
+    def starts(self) -> datetime:
+        return datetime.combine(self.start, time(), UTC)
+
+    @property
+    def ends(self) -> datetime | None:
+        """None when it lasts until end of support."""
+        return None if self.days is None else self.starts + timedelta(days=self.days)
+
+
+class Maintenance(Section):
+    """When GKE may upgrade, and when it may not."""
+
+    window: MaintenanceWindow = MaintenanceWindow()
+    exclusions: dict[ResourceName, Exclusion] = Field(default_factory=dict)
+
+
+class Access(Section):
+    """Who reaches the control plane: the DNS endpoint asks IAM, addresses are off by default."""
+
+    external: bool = True
+    authorized_networks: dict[ResourceName, Cidr] = Field(default_factory=dict)
+
+
+class SystemPool(Section):
+    """Nodes for operators, gateways and jobs without accelerators; counts are for all zones."""
+
+    machine: str = "e2-standard-8"
+    min: Count = 2
+    max: Count = 6
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise broken(
+                f"min {self.min} is above max {self.max}",
+                fix=f"raise max to {self.min}",
+                source=docs("About GKE cluster autoscaling"),
+            )
+        return self
+
+
+class Cluster(Section):
+    """A regional GKE Standard cluster."""
+
+    channel: Literal["RAPID", "REGULAR", "STABLE", "EXTENDED"]
+    version: Annotated[str, AfterValidator(_full_version)]
+    maintenance: Maintenance = Maintenance()
+    access: Access = Access()
+    system_pool: SystemPool = SystemPool()
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the provider's Cluster that this schema does not model, in snake case."""

@@ -1,0 +1,28 @@
+"""Where the stack stands."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from catalog.zones import REGIONS_ZONES
+from config.fields import Section, matching
+
+Zone = Annotated[
+    str,
+    matching(
+        r"[a-z]+-[a-z]+\d+-(ai\d+)?[a-z]",
+        "a zone is named like us-central1-b, an AI zone like us-central1-ai1a",
+        REGIONS_ZONES,
+    ),
+]
+Region = Annotated[
+    str, matching(r"[a-z]+-[a-z]+\d+", "a region is named like us-central1", REGIONS_ZONES)
+]
+
+
+class Location(Section):
+    """The region of the control plane, the zone of the TPUs, the zones of everything else."""
+
+    region: Region
+    zone: Zone
+    system_zones: tuple[Zone, ...] = Field(min_length=1)

@@ -1,0 +1,22 @@
+"""The address ranges of the stack."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from config.fields import Cidr, Section
+
+JUMBO_MTU = 8896
+"""Largest MTU of a VPC; Google advises it for TPU traffic between hosts."""
+
+
+class Network(Section):
+    """Ranges of nodes, pods, services, load-balancer proxies and control plane."""
+
+    nodes: Cidr
+    pods: Cidr
+    services: Cidr
+    proxy_only: Cidr
+    control_plane: Cidr
+    mtu: Annotated[int, Field(ge=1300, le=JUMBO_MTU)] = JUMBO_MTU
+    """The provider does not check MTU; the API accepts 1300 to 8896."""

@@ -1,0 +1,33 @@
+"""What follows from what a stack says about its pools for networks and upgrades."""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
+
+from catalog.accelerators import ACCELERATORS
+from catalog.addresses import tpu_pods_per_node
+from catalog.upgrades import surge
+from config.tpu_pools import DynamicPool, Reservation, StaticPool, TpuPool
+
+SYSTEM_SURGE = 1
+"""One node beside the system pool while it is upgraded."""
+
+
+def sized(pools: Mapping[str, TpuPool]) -> Iterator[TpuPool]:
+    """The pools whose words name one slice; the others are reported elsewhere."""
+    return (
+        pool
+        for pool in pools.values()
+        if isinstance(pool, DynamicPool) or len(pool.candidates()) == 1
+    )
+
+
+def surge_hosts(pool: TpuPool) -> int:
+    """Hosts an upgrade may add to a pool."""
+    return surge(pool.slice, reserved=isinstance(pool.capacity, Reservation)).max_surge
+
+
+def pods_per_node(pool: TpuPool, pods: IPv4Network) -> int:
+    """The pod limit of a pool's nodes; cubes are given the room of a whole pod from the start."""
+    if isinstance(pool, StaticPool):
+        return tpu_pods_per_node(pods, pool.max_hosts)
+    return tpu_pods_per_node(pods, ACCELERATORS[pool.accelerator].cubes * pool.slice.hosts)

@@ -1,0 +1,163 @@
+"""A whole stack file: its sections, read and checked together."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, get_origin
+
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from catalog.names import ACCOUNTS, LONGEST_STACK_NAME
+from config import translate
+from config.checks import CHECKS
+from config.cluster import Cluster
+from config.fields import LabelKey, LabelValue, ProjectId, ResourceName, Section, matching
+from config.location import Location
+from config.network import Network
+from config.problem import ConfigError, Problem, nearest
+from config.tpu_pools import DynamicPool, TpuPool
+
+NAMESPACE = "tpuserve"
+PROJECT_KEY = "gcp:project"
+
+StackName = Annotated[
+    ResourceName,
+    matching(
+        rf".{{3,{LONGEST_STACK_NAME}}}",
+        f"3 to {LONGEST_STACK_NAME} characters, for the id of the nodes' account is made from it",
+        ACCOUNTS,
+    ),
+]
+
+
+class Stack(Section):
+    """Everything a stack file says."""
+
+    project: ProjectId
+    name: StackName
+    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    protect: bool = False
+    location: Location
+    network: Network
+    cluster: Cluster
+    tpu_pools: dict[ResourceName, TpuPool] = Field(default_factory=dict)
+
+    @property
+    def slices_dynamically(self) -> bool:
+        return any(isinstance(pool, DynamicPool) for pool in self.tpu_pools.values())
+
+    @property
+    def resource_labels(self) -> dict[str, str]:
+        """Labels of everything that is billed; the stack's own words win."""
+        return {"managed-by": NAMESPACE, "stack": self.name, **self.labels}
+
+
+@dataclass(frozen=True)
+class Report:
+    """A stack where the file allows one, and all that is wrong or doubtful."""
+
+    stack: Stack | None
+    problems: list[Problem]
+
+    @property
+    def errors(self) -> list[Problem]:
+        return [each for each in self.problems if each.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        return [each for each in self.problems if each.severity == "warning"]
+
+    def require(self) -> Stack:
+        """The stack, or every error at once."""
+        if self.stack is None or self.errors:
+            raise ConfigError(self.errors)
+        return self.stack
+
+
+def check(config: Mapping[str, Any], *, name: str, today: date) -> Report:
+    """Read the `config:` mapping of a stack file; `name` stands in where the file gives none."""
+    sections, problems = _split(config, name)
+    values: dict[str, Any] = {}
+    for field, info in Stack.model_fields.items():
+        value, found = _read(field, info, sections)
+        problems += found
+        if value is not None:
+            values[field] = value
+    problems += _cross_checks({**values, "today": today})
+    if any(each.severity == "error" for each in problems):
+        return Report(None, problems)
+    by_alias = {_alias(field): value for field, value in values.items()}
+    return Report(Stack.model_validate(by_alias), problems)
+
+
+def _split(config: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[Problem]]:
+    """Sections by key, and the keys that no program reads."""
+    known = {_alias(field) for field in Stack.model_fields} - {"project"}
+    sections: dict[str, Any] = {"name": name}
+    problems = []
+    for key, value in config.items():
+        namespace, _, rest = key.partition(":")
+        if key == PROJECT_KEY:
+            sections["project"] = value
+        elif namespace == NAMESPACE and rest in known:
+            sections[rest] = value
+        elif namespace == NAMESPACE:
+            fix = nearest(rest, known)
+            problems.append(Problem(path=key, value=None, rule="no such section exists", fix=fix))
+        elif namespace in ("gcp", "kubernetes"):
+            problems.append(
+                Problem(
+                    path=key,
+                    value=value,
+                    rule="every provider here is explicit, so this setting reaches nothing",
+                    fix=f"remove it; {NAMESPACE}:location says where things stand",
+                    severity="warning",
+                )
+            )
+    return sections, problems
+
+
+def _read(field: str, info: FieldInfo, sections: Mapping[str, Any]) -> tuple[Any, list[Problem]]:
+    """One section's value and what is wrong in it; a map keeps the entries that are right."""
+    key = _alias(field)
+    path = PROJECT_KEY if field == "project" else f"{NAMESPACE}:{key}"
+    if key not in sections:
+        if not info.is_required():
+            return info.get_default(call_default_factory=True), []
+        return None, [Problem(path=path, value=None, rule="is required", fix="add it")]
+    raw = sections[key]
+    try:
+        return _adapter(field).validate_python(raw), []
+    except ValidationError as error:
+        found = list(translate.problems(path, info.annotation, error))
+        if not isinstance(raw, Mapping) or get_origin(info.annotation) is not dict:
+            return None, found
+        wrong = {each["loc"][0] for each in error.errors() if each["loc"]}
+        kept = {entry: value for entry, value in raw.items() if entry not in wrong}
+        return _adapter(field).validate_python(kept), found
+
+
+def _cross_checks(known: Mapping[str, Any]) -> Iterator[Problem]:
+    for rule in CHECKS:
+        needs = _parameters(rule)
+        if all(need in known for need in needs):
+            yield from rule(**{need: known[need] for need in needs})
+
+
+@functools.cache
+def _parameters(rule: Callable[..., Iterable[Problem]]) -> tuple[str, ...]:
+    return tuple(inspect.signature(rule).parameters)
+
+
+@functools.cache
+def _adapter(field: str) -> TypeAdapter[Any]:
+    info = Stack.model_fields[field]
+    typed: Any = Annotated[(info.annotation, *info.metadata, None)]
+    return TypeAdapter(typed)
+
+
+def _alias(field: str) -> str:
+    return translate.alias(Stack.model_fields[field], field)
