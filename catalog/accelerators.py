@@ -281,7 +281,7 @@ def _legal(accelerator: Accelerator, machine: Machine, topology: Topology) -> bo
 def _whole_cubes(accelerator: Accelerator, topology: Topology) -> bool:
     return (
         len(topology) == 3
-        and all(side % 4 == 0 and side <= LARGEST_DIMENSION for side in topology)
+        and all(side % 4 == 0 and 4 <= side <= LARGEST_DIMENSION for side in topology)
         and list(topology) == sorted(topology)
         and math.prod(topology) // math.prod(CUBE) <= accelerator.cubes
     )

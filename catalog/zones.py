@@ -9,6 +9,7 @@ from catalog.source import docs
 
 REGIONS_ZONES = docs("TPU regions and zones", firm=False)
 AI_ZONES = docs("About AI zones")
+NAMES = docs("Regions and zones")
 
 _FORM = re.compile(r"([a-z]+-[a-z]+\d+)-(ai\d+)?([a-z])")
 

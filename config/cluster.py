@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from catalog.source import docs
 from catalog.versions import GkeVersion
@@ -28,6 +28,14 @@ def _full_version(text: str) -> str:
             source=docs("GKE release schedule"),
         ) from None
     return text
+
+
+def _plain_day(value: Any) -> Any:
+    # The CLI hands an unquoted YAML date over as Go prints a time: 2026-12-01 00:00:00 +0000 UTC.
+    return value.removesuffix(" 00:00:00 +0000 UTC") if isinstance(value, str) else value
+
+
+CalendarDay = Annotated[date, BeforeValidator(_plain_day)]
 
 
 class MaintenanceWindow(Section):
@@ -55,7 +63,7 @@ class Exclusion(Section):
     """A time without upgrades: a number of days, or until the version's end of support."""
 
     scope: Scope
-    start: date = Field(alias="from")
+    start: CalendarDay = Field(alias="from")
     days: Count | None = None
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from catalog.zones import REGIONS_ZONES
+from catalog.zones import NAMES
 from config.fields import Section, matching
 
 Zone = Annotated[
@@ -12,12 +12,10 @@ Zone = Annotated[
     matching(
         r"[a-z]+-[a-z]+\d+-(ai\d+)?[a-z]",
         "a zone is named like us-central1-b, an AI zone like us-central1-ai1a",
-        REGIONS_ZONES,
+        NAMES,
     ),
 ]
-Region = Annotated[
-    str, matching(r"[a-z]+-[a-z]+\d+", "a region is named like us-central1", REGIONS_ZONES)
-]
+Region = Annotated[str, matching(r"[a-z]+-[a-z]+\d+", "a region is named like us-central1", NAMES)]
 
 
 class Location(Section):

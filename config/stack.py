@@ -133,11 +133,23 @@ def _read(field: str, info: FieldInfo, sections: Mapping[str, Any]) -> tuple[Any
         return _adapter(field).validate_python(raw), []
     except ValidationError as error:
         found = list(translate.problems(path, info.annotation, error))
-        if not isinstance(raw, Mapping) or get_origin(info.annotation) is not dict:
-            return None, found
+        known = translate.without_unknown(info.annotation, raw, error)
+        return _readable(field, known), found
+
+
+def _readable(field: str, raw: Any) -> Any:
+    """What can be used of a section that has errors: all, the right entries of a map, or None."""
+    try:
+        return _adapter(field).validate_python(raw)
+    except ValidationError as error:
+        if (
+            not isinstance(raw, Mapping)
+            or get_origin(Stack.model_fields[field].annotation) is not dict
+        ):
+            return None
         wrong = {each["loc"][0] for each in error.errors() if each["loc"]}
         kept = {entry: value for entry, value in raw.items() if entry not in wrong}
-        return _adapter(field).validate_python(kept), found
+        return _adapter(field).validate_python(kept)
 
 
 def _cross_checks(known: Mapping[str, Any]) -> Iterator[Problem]:

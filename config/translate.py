@@ -1,5 +1,6 @@
 """Pydantic's errors in the words of a stack file."""
 
+import copy
 from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,6 +12,19 @@ from pydantic_core import ErrorDetails
 from config.problem import Problem, nearest
 
 DOCS = "see the field in docs/config.md"
+
+
+def without_unknown(annotation: Any, raw: Any, error: ValidationError) -> Any:
+    """The same data less its unknown keys, so that the rest can still be checked."""
+    kept = copy.deepcopy(raw)
+    for each in error.errors(include_url=False):
+        if each["type"] == "extra_forbidden":
+            parts, _ = _walk(annotation, each["loc"])
+            holder = kept
+            for part in parts[:-1]:
+                holder = holder[part]
+            del holder[parts[-1]]
+    return kept
 
 
 def problems(path: str, annotation: Any, error: ValidationError) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from catalog.zones import AI_ZONES, DOCUMENTED, REGIONS_ZONES, is_ai_zone, region_of
+from catalog.zones import AI_ZONES, DOCUMENTED, NAMES, REGIONS_ZONES, is_ai_zone, region_of
 from config.location import Location
 from config.problem import Problem
 from config.tpu_pools import TpuPool
@@ -21,7 +21,7 @@ def zones_lie_in_the_region(location: Location) -> Iterator[Problem]:
                 value=zone,
                 rule=f"lies in region {region_of(zone)}, the stack in {location.region}",
                 fix=f"name a zone of {location.region}, or set region: {region_of(zone)}",
-                source=REGIONS_ZONES,
+                source=NAMES,
             )
 
 
@@ -45,7 +45,7 @@ def system_zones_are_distinct(location: Location) -> Iterator[Problem]:
                 value=zone,
                 rule="is named twice",
                 fix="remove one of them",
-                source=REGIONS_ZONES,
+                source=NAMES,
             )
 
 

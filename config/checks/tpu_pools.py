@@ -48,7 +48,12 @@ def topologies_are_legal(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
         if slices(accelerator, topology):
             continue
         legal = [format_topology(each) for each in topologies(accelerator, largest=512)]
-        close = difflib.get_close_matches(pool.topology, legal, n=3, cutoff=0.5)
+        in_order = format_topology(tuple(sorted(topology)))
+        close = (
+            [in_order]
+            if in_order in legal
+            else difflib.get_close_matches(pool.topology, legal, n=3, cutoff=0.5)
+        )
         yield Problem(
             path=f"{PATH}.{name}.topology",
             value=pool.topology,

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pulumi
-import yaml
 from pulumi.runtime import mocks, rpc, settings
 from pulumi.runtime.config import CONFIG
 from pulumi.runtime.stack import run_in_stack
 from pulumi.runtime.sync_await import _sync_await
 
-ROOT = Path(__file__).parents[2]
+from tests.support.files import ROOT
+
 PROJECT = "tpuserve"
 
 
@@ -162,12 +161,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def stack_config(name: str) -> dict[str, Any]:
-    """The `config:` mapping of a shipped stack file."""
-    found = yaml.safe_load((ROOT / f"Pulumi.{name}.yaml").read_text())["config"]
-    return dict(found)
-
-
 def record(
     config: Mapping[str, Any],
     *,
@@ -197,6 +190,3 @@ def _run(program: Path) -> None:
 
 def _encode(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-__all__ = ["Graph", "Registered", "pulumi", "record", "stack_config"]

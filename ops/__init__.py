@@ -1,0 +1,1 @@
+"""The commands people run around `pulumi up`."""
