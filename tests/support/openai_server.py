@@ -52,6 +52,8 @@ class Behaviour:
     metrics: str | None = METRICS
     token_seconds: float = 0
     not_json: bool = False
+    drops_connections: bool = False
+    """Closes each connection after one stream, without saying so."""
 
 
 @dataclass
@@ -83,6 +85,11 @@ def serve(behaviour: Behaviour | None = None) -> Iterator[Server]:
         started.set()
         await stop.wait()
         await runner.cleanup()
+        # Answers that hang by order are still under way.
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), daemon=True)
     thread.start()
@@ -118,13 +125,16 @@ def _application(server: Server) -> web.Application:
             if behaviour.api_key and request.path.startswith("/v1") and given != wanted:
                 return web.json_response({"error": f"Unauthorized {given}"}, status=401)
             if behaviour.echo_authorization and request.path == "/v1/completions":
-                return _error(f"{'x' * 290} rejected header: {given} {given}", 400)
+                return _error(f"{'x' * 265} rejected header: {given} {given}", 400)
             return await handler(request)
         finally:
             server.in_flight -= 1
 
     async def health(_: web.Request) -> web.Response:
         return web.Response()
+
+    async def version(_: web.Request) -> web.Response:
+        return web.json_response({"version": "0.32.0"})
 
     async def models(_: web.Request) -> web.Response:
         row = {
@@ -161,6 +171,7 @@ def _application(server: Server) -> web.Application:
 
     application = web.Application(middlewares=[gate])
     application.router.add_get("/health", health)
+    application.router.add_get("/version", version)
     application.router.add_get("/v1/models", models)
     application.router.add_get("/metrics", metrics)
     application.router.add_post("/v1/completions", generate)
@@ -254,6 +265,8 @@ async def _stream(
     if fault == "after done":
         await send(chunk(" more", None))
     await response.write_eof()
+    if behaviour.drops_connections and request.transport:
+        request.transport.close()
     return response
 
 
