@@ -128,6 +128,7 @@ kubernetes = cluster_provider("kubernetes", cluster)
 pulumi.export(
     "cluster",
     {
+        "project": project,
         "name": cluster.cluster_name,
         "location": region,
         "endpoint": cluster.endpoint,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from catalog.accelerators import Slice
 
-
 MOST_AT_ONCE = 20
 """max_surge and max_unavailable together (provider documentation of upgrade_settings)."""
 

@@ -63,8 +63,10 @@ class Exclusion(Section):
     """A time without upgrades: a number of days, or until the version's end of support."""
 
     scope: Scope
+    """NO_UPGRADES lasts at most 90 days; the others may last until end of support."""
     start: CalendarDay = Field(alias="from")
     days: Count | None = None
+    """Without it the exclusion lasts until end of support."""
 
     @property
     def starts(self) -> datetime:
@@ -87,13 +89,16 @@ class Access(Section):
     """Who reaches the control plane: the DNS endpoint asks IAM, addresses are off by default."""
 
     external: bool = True
+    """Whether the DNS endpoint answers outside Google Cloud."""
     authorized_networks: dict[ResourceName, Cidr] = Field(default_factory=dict)
+    """Ranges that may use the control plane's addresses; any turns those addresses on."""
 
 
 class SystemPool(Section):
     """Nodes for operators, gateways and jobs without accelerators; counts are for all zones."""
 
     machine: str = "e2-standard-8"
+    """Any machine type without accelerators."""
     min: Count = 2
     max: Count = 6
 
@@ -112,7 +117,9 @@ class Cluster(Section):
     """A regional GKE Standard cluster."""
 
     channel: Literal["RAPID", "REGULAR", "STABLE", "EXTENDED"]
+    """Release channel; dynamic slicing lives on RAPID."""
     version: Annotated[str, AfterValidator(_full_version)]
+    """Lowest version of the control plane, in full; compared with the floor of each feature."""
     maintenance: Maintenance = Maintenance()
     access: Access = Access()
     system_pool: SystemPool = SystemPool()

@@ -15,7 +15,11 @@ class Section(BaseModel):
     """Plain frozen data; a misspelt key is an error."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=False,
+        use_attribute_docstrings=True,
     )
 
 

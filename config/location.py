@@ -22,5 +22,8 @@ class Location(Section):
     """The region of the control plane, the zone of the TPUs, the zones of everything else."""
 
     region: Region
+    """Of the control plane, the network and everything stored."""
     zone: Zone
+    """Of the TPU nodes; may be an AI zone."""
     system_zones: tuple[Zone, ...] = Field(min_length=1)
+    """Of all other nodes; standard zones of the region."""

@@ -37,9 +37,13 @@ class Stack(Section):
     """Everything a stack file says."""
 
     project: ProjectId
+    """The Google Cloud project; it must exist and be billed."""
     name: StackName
+    """Name of the cluster and prefix of the rest; without it `tpuserve-STACK`."""
     labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    """Labels on everything that is billed, beside `managed-by` and `stack`."""
     protect: bool = False
+    """Refuse to delete or replace network, cluster and pools, and lock the cluster itself."""
     location: Location
     network: Network
     cluster: Cluster

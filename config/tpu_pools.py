@@ -49,8 +49,11 @@ class Reservation(Section):
     kind: Literal["reservation"]
     name: ResourceName
     project: ProjectId | None = None
+    """Owner of a shared reservation, when it is another project."""
     block: str | None = None
+    """All cubes that join into one super-slice lie in one block."""
     sub_blocks: tuple[str, ...] = ()
+    """One per cube, in order; without them GKE picks free ones of the block."""
 
     def path(self, project: str, sub_block: str | None = None) -> str:
         """What node pools ask for: the reservation, its block, or one sub-block of it."""
@@ -63,6 +66,8 @@ class Reservation(Section):
 
 
 class OnDemand(Section):
+    """Capacity at list price, when there is some."""
+
     kind: Literal["on-demand"]
 
 
@@ -104,14 +109,18 @@ class StaticPool(Section):
 
     slicing: Literal["static"] = "static"
     accelerator: AcceleratorName
+    """The generation; the machine type follows from it and the topology."""
     topology: TopologyText
+    """Chips along each axis of the slice: 2x4, 4x4x4."""
     chips_per_host: Count | None = None
     """Decides between machine types where a topology exists on two of them."""
     slices: SliceCount
+    """A pool of many hosts is exactly one slice; single hosts are counted one by one."""
     capacity: Capacity
     placement_type: Literal["", "COMPACT"] = ""
-    """What a pool with a workload policy sends as placement type; sources disagree."""
+    """What is sent beside a workload policy; sources disagree. Fixed once a pool exists."""
     extra: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the provider's NodePool that this schema does not model, in snake case."""
 
     def candidates(self) -> list[Slice]:
         """The slices the words of this pool may mean; exactly one when they are right."""
@@ -151,9 +160,13 @@ class DynamicPool(Section):
     slicing: Literal["dynamic"]
     accelerator: AcceleratorName
     cubes: Count
+    """Node pools of 4x4x4: 64 chips on 16 hosts each."""
     capacity: Capacity
+    """A reservation with its block: no other capacity slices dynamically."""
     placement_type: Literal["", "COMPACT"] = ""
+    """What is sent beside the workload policy; sources disagree. Fixed once a pool exists."""
     extra: dict[str, Any] = Field(default_factory=dict)
+    """Arguments of the provider's NodePool that this schema does not model, in snake case."""
 
     @property
     def slice(self) -> Slice:

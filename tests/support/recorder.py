@@ -89,7 +89,8 @@ class _Monitor(mocks.MockMonitor):
         return f"urn:pulumi:test::{PROJECT}::{chain}{type_}::{name}"
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802
-        response = super().RegisterResource(request)
+        # The SDK's mock monitor is untyped.
+        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
             self.graph.resources.append(
                 Registered(
@@ -112,7 +113,7 @@ class _Monitor(mocks.MockMonitor):
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802
         self.graph.outputs[request.urn] = _plain(rpc.deserialize_properties(request.outputs))
-        return super().RegisterResourceOutputs(request)
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
 
 class _Cloud(mocks.Mocks):

@@ -1,0 +1,51 @@
+"""The shipped stacks on the real engine, with the steps it takes written down."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pulumi.automation import events
+
+from simcloud.engine import Sim
+from tests.support.files import ROOT
+
+FAST = 0.005
+"""Seconds a simulated minute takes in tests."""
+
+
+@contextmanager
+def simulated(
+    root: Path, stack: str, config: Mapping[str, Any] | None = None, scale: float = FAST
+) -> Iterator[Sim]:
+    """A shipped stack in a scratch cloud below `root`; state there is picked up again."""
+    with Sim(
+        root,
+        stack=stack,
+        config_file=ROOT / f"Pulumi.{stack}.yaml",
+        config=config,
+        program=ROOT / "__main__.py",
+        scale=scale,
+    ) as sim:
+        yield sim
+
+
+class Steps:
+    """What the engine did in one operation: `(operation, logical name)` in the order it began."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, str]] = []
+        self.reasons: dict[str, list[str]] = {}
+
+    def __call__(self, event: events.EngineEvent) -> None:
+        step = event.resource_pre_event
+        if step is None:
+            return
+        name = step.metadata.urn.rsplit("::", 1)[1]
+        self.taken.append((step.metadata.op.value, name))
+        self.reasons[name] = sorted(step.metadata.detailed_diff or {})
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """The steps that change something."""
+        return [each for each in self.taken if each[0] not in ("same", "read", "refresh")]
