@@ -34,6 +34,8 @@ class Site:
     cluster: pulumi.Input[str]
     node_account: pulumi.Input[str]
     labels: Mapping[str, str]
+    after: Sequence[pulumi.Resource] = ()
+    """What a workload policy waits for; pools wait for the cluster anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +154,9 @@ def _workload_policy(
             accelerator_topology=args.slice.shape,
             accelerator_topology_mode=mode,
         ),
-        opts=pulumi.ResourceOptions(parent=parent, delete_before_replace=True),
+        opts=pulumi.ResourceOptions(
+            parent=parent, delete_before_replace=True, depends_on=list(args.site.after)
+        ),
     )
 
 

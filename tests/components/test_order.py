@@ -15,6 +15,7 @@ def graph() -> Graph:
     ("kind", "name", "needs", "needed"),
     [
         ("Network", "tpuserve-test-vpc", "Service", "services-compute"),
+        ("ResourcePolicy", "cubes-policy", "Service", "services-compute"),
         ("PreviewFeature", "services-ai-zones", "Service", "services-compute"),
         ("Cluster", "tpuserve-test-cluster", "Service", "services-container"),
         ("Cluster", "tpuserve-test-cluster", "Subnetwork", "tpuserve-test-nodes"),

@@ -1,4 +1,4 @@
-"""Both shipped stacks through their life: preview, up, nothing left to do, destroy, nothing left."""
+"""Both shipped stacks through their life: preview, up, nothing left to do, destroy."""
 
 import json
 from collections.abc import Iterator

@@ -31,11 +31,15 @@ def simulated(
 
 
 class Steps:
-    """What the engine did in one operation: `(operation, logical name)` in the order it began."""
+    """What the engine did in one operation: `(operation, logical name)` in the order it began.
+
+    `reasons` are the properties that differ, by name; `google` the names of Google's resources.
+    """
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, str]] = []
         self.reasons: dict[str, list[str]] = {}
+        self.google: set[str] = set()
 
     def __call__(self, event: events.EngineEvent) -> None:
         step = event.resource_pre_event
@@ -43,7 +47,10 @@ class Steps:
             return
         name = step.metadata.urn.rsplit("::", 1)[1]
         self.taken.append((step.metadata.op.value, name))
-        self.reasons[name] = sorted(step.metadata.detailed_diff or {})
+        reasons = [*(step.metadata.detailed_diff or {}), *(step.metadata.keys or [])]
+        self.reasons.setdefault(name, []).extend(reasons)
+        if step.metadata.type.startswith("gcp:"):
+            self.google.add(name)
 
     @property
     def changes(self) -> list[tuple[str, str]]:
