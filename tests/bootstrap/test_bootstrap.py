@@ -12,7 +12,6 @@ import yaml
 from pydantic import ValidationError
 
 from simcloud.engine import OperationFailed, Sim
-from simcloud.gcp.types import known_types
 from tests.support.files import ROOT
 
 FOLDER = ROOT / "bootstrap"
@@ -24,7 +23,6 @@ HOME: dict[str, Any] = {
     "people": ["group:ml@example.com"],
 }
 GITHUB = {"repository": 123456789, "owner": 1234567}
-POOL = "gcp:iam/workloadIdentityPool:WorkloadIdentityPool"
 
 
 @pytest.fixture
@@ -134,7 +132,6 @@ def test_state_and_keys_are_not_destroyed_by_a_slip(sim: Sim) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.skipif(POOL not in known_types(), reason=f"the simulated cloud has no {POOL}")
 def test_github_takes_each_identity_by_its_environment(tmp_path: Path) -> None:
     with _home(tmp_path, github=GITHUB) as sim:
         sim.up()
