@@ -7,6 +7,8 @@ RUN := $(BIN)/python
 PACKAGES := catalog config components simcloud ops tools benchmarks __main__.py
 
 MAKEFLAGS += --no-print-directory
+# What a developer's shell may set and a clean machine does not: tests must hold without them.
+unexport PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help demo preview up destroy test check bench verify setup venv lock clean
 
@@ -25,7 +27,7 @@ preview up destroy:
 	@$(RUN) -m simcloud $@ --stack $(or $(STACK),dev)
 
 test: setup ## all tests that need no cloud [ARGS=what pytest takes]
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --timeout 300 $(ARGS)
 
 check: venv ## format, lint, types, layers, workflows
 	$(BIN)/ruff format --check .

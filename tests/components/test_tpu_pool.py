@@ -15,7 +15,7 @@ RESERVED = {"kind": "reservation", "name": "r", "block": "b"}
 def _pool(**fields: Any) -> Registered:
     """The node pool of a stack with one pool called `pool`."""
     pool = {"slices": ONE, "capacity": {"kind": "on-demand"}, **fields}
-    config = changed(stack_config("prod"), {"tpuserve:tpuPools": {"pool": pool}})
+    config = changed(stack_config("bare-prod"), {"tpuserve:tpuPools": {"pool": pool}})
     return record(config).one("NodePool", "pool-pool")
 
 
@@ -139,14 +139,14 @@ class TestCubes:
 
     def test_sub_blocks_go_to_one_cube_each(self) -> None:
         config = changed(
-            stack_config("prod"), {"tpuserve:tpuPools.cubes.capacity.subBlocks": ["s1", "s2"]}
+            stack_config("bare-prod"), {"tpuserve:tpuPools.cubes.capacity.subBlocks": ["s1", "s2"]}
         )
         pools = [each for each in record(config).of("NodePool") if each.name.startswith("cubes")]
         paths = [each.inputs["nodeConfig"]["reservationAffinity"]["values"][0] for each in pools]
         assert [path.rsplit("/", 1)[1] for path in sorted(paths)] == ["s1", "s2"]
 
     def test_more_cubes_change_nothing_of_the_first_ones(self) -> None:
-        config = stack_config("prod")
+        config = stack_config("bare-prod")
         few = {each.urn: each.inputs for each in record(config).of("NodePool")}
         many = record(changed(config, {"tpuserve:tpuPools.cubes.cubes": 144})).of("NodePool")
         kept = {each.urn: each.inputs for each in many if each.urn in few}
@@ -154,7 +154,7 @@ class TestCubes:
         assert kept == few
 
     def test_cubes_are_made_side_by_side(self) -> None:
-        graph = record(stack_config("prod"))
+        graph = record(stack_config("bare-prod"))
         first, second = (graph.one("NodePool", f"cubes-00{index}") for index in (0, 1))
         assert not graph.depends(first, second)
         assert not graph.depends(second, first)

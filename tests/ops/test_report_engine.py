@@ -24,7 +24,7 @@ from tests.support.files import ROOT, stack_config
 # automation/_server.py); _preview collects it at once, where this filter holds.
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
-PACK = """#!{python}
+PACK = """#!{python} -u
 from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy, Severity
 
 POOL = "gcp:container/nodePool:NodePool"

@@ -229,4 +229,4 @@ class TestRun:
         fake.write_text('#!/bin/sh\ncase "$1" in -c) exit 0 ;; *) echo "chosen $*" ;; esac\n')
         fake.chmod(0o755)
         answer = self.run(RUN, TPUSERVE_POLICY_PYTHON=str(fake))
-        assert answer.stdout == f"chosen {PACK}\n"
+        assert answer.stdout == f"chosen -u {PACK}\n"

@@ -115,11 +115,13 @@ class Provider:
         )
         return to_dict(answer.properties)
 
-    def create(self, type_: str, name: str, news: Props) -> Live:
+    def create(self, type_: str, name: str, news: Props, timeout: float = 0) -> Live:
         inputs, failures = self.check(type_, name, news)
         assert failures == []
         answer = self.service.Create(
-            provider_pb2.CreateRequest(urn=urn(type_, name), properties=to_struct(inputs)),
+            provider_pb2.CreateRequest(
+                urn=urn(type_, name), properties=to_struct(inputs), timeout=timeout
+            ),
             self.context,
         )
         return Live(answer.id, inputs, to_dict(answer.properties))
@@ -226,7 +228,9 @@ class MiniEngine:
 
     def preview(self, program: list[Declared]) -> tuple[list[Step], list[str]]:
         """The steps other than "same", and the mistakes in the engine's words."""
-        outputs, steps, errors = _Outputs(), [], []
+        outputs = _Outputs()
+        steps: list[Step] = []
+        errors: list[str] = []
         for declared in program:
             live = self.state[declared.key]
             news = outputs.resolve(declared.inputs)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simcloud.clock import Clock, duration, scale_from_env, table
-from tests.simcloud.harness import providers
+from tests.simcloud.harness import CallError, providers
 
 
 def test_every_duration_has_a_source_and_is_marked_where_assumed() -> None:
@@ -70,3 +70,39 @@ def test_creations_updates_and_deletions_take_their_minutes(
     live = gcp.update(kind, "tpu", live, {**given, "description": "x"})
     gcp.delete(kind, "tpu", live)
     assert slept == pytest.approx([7 * 60, 2 * 60, 3.5 * 60], abs=1)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "slept", "said"),
+    [(0, 120, "timeout: 2h0m0s"), (90 * 60, 90, "timeout: 1h30m0s"), (10 * 3600, 180, "")],
+)
+def test_the_provider_gives_up_when_its_limit_or_the_programs_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: float, slept: float, said: str
+) -> None:
+    gcp, _ = providers(tmp_path, scale=0)
+    cluster = {"name": "tpu", "location": "us-central1"}
+    gcp.create("gcp:container/cluster:Cluster", "tpu", cluster)
+    waited: list[float] = []
+    monkeypatch.setattr("simcloud.clock.time.sleep", waited.append)
+    gcp, _ = providers(tmp_path, scale=1)
+    gcp.service.store.set_faults(["create NodePool=slow(30)"])
+    pool = {"name": "cube", "cluster": "tpu", "location": "us-central1"}
+    if said:
+        with pytest.raises(CallError, match=f"waiting for create of NodePool cube.*{said}"):
+            gcp.create("gcp:container/nodePool:NodePool", "cube", pool, timeout=allowed)
+        assert gcp.context.trailer is not None, "the object stays in the state"
+    else:
+        gcp.create("gcp:container/nodePool:NodePool", "cube", pool, timeout=allowed)
+    assert waited == pytest.approx([slept], abs=1)
+    assert gcp.service.store.count("gcp:container/nodePool:NodePool") == 1
+
+
+def test_a_release_gives_up_after_its_own_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simcloud.clock.time.sleep", lambda _: None)
+    _, k8s = providers(tmp_path, scale=1)
+    release = {"chart": "kueue", "name": "kueue", "namespace": "default", "timeout": 60}
+    with pytest.raises(CallError, match=r"failed to become ready in 1m0s: context deadline"):
+        k8s.create("kubernetes:helm.sh/v3:Release", "kueue", release)
+    k8s.create("kubernetes:helm.sh/v3:Release", "again", {**release, "name": "b", "timeout": 120})

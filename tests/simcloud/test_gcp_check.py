@@ -97,7 +97,6 @@ def test_defaults_are_listed_object_by_object(gcp: Provider) -> None:
 
 def test_an_automatic_name_stays(gcp: Provider) -> None:
     first, _ = gcp.check(NETWORK, "fabric", {})
-    gcp.service.operations.package.name  # noqa: B018 - the service is alive
     again, _ = gcp.check(NETWORK, "fabric", {"mtu": 1460}, first)
     assert first["name"].startswith("fabric-")
     assert again["name"] == first["name"]

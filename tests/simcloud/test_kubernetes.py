@@ -83,6 +83,26 @@ def test_an_unknown_field_is_refused_with_the_nearest_name(k8s: Provider) -> Non
     ]
 
 
+def test_a_misspelt_field_of_a_custom_kind_is_refused(k8s: Provider) -> None:
+    given = queue()
+    given["spec"] = {
+        "queueingStrategy": "BestEffort",
+        "resourceGroups": [{"coveredResources": ["google.com/tpu"], "flavours": []}],
+    }
+    _, failures = k8s.check(QUEUE, "tpu", given)
+    assert len(failures) == 3
+    assert [text for text in failures if "Did you mean 'BestEffortFIFO'?" in text]
+    assert [text for text in failures if "Did you mean 'flavors'?" in text]
+    assert [text for text in failures if "missing required field" in text]
+
+
+def test_a_version_that_is_not_served_is_refused(k8s: Provider) -> None:
+    kind = "kubernetes:kueue.x-k8s.io/v1alpha9:ClusterQueue"
+    _, failures = k8s.check(kind, "tpu", thing("ClusterQueue", "tpu", "kueue.x-k8s.io/v1alpha9"))
+    assert len(failures) == 1
+    assert "served in kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2" in failures[0]
+
+
 def test_a_missing_field_and_a_wrong_shape_are_refused(k8s: Provider) -> None:
     given = deployment()
     del given["spec"]["selector"]
@@ -151,14 +171,20 @@ def test_a_custom_resource_needs_its_definition(k8s: Provider) -> None:
     release = k8s.create(RELEASE, "kueue", KUEUE)
     live = k8s.create(QUEUE, "tpu", queue())
     assert live.id == "simulated/tpu", "a ClusterQueue has no namespace"
+    with pytest.raises(CallError, match="ClusterQueue tpu has the finalizer"):
+        k8s.delete(RELEASE, "kueue", release)
+    k8s.delete(QUEUE, "tpu", live)
     k8s.delete(RELEASE, "kueue", release)
-    assert k8s.read(QUEUE, "tpu", live) is None, "Kueue's definitions go with its release"
+    with pytest.raises(CallError, match="no matches for kind"):
+        k8s.create(QUEUE, "tpu", queue())
 
 
 def test_definitions_a_chart_keeps_outlive_its_release(k8s: Provider) -> None:
     kind = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
     lws = k8s.create(RELEASE, "lws", {"chart": "lws", "name": "lws"})
-    given = thing("LeaderWorkerSet", "qwen", "leaderworkerset.x-k8s.io/v1", spec={})
+    pod = {"spec": {"containers": [{"name": "vllm"}]}}
+    spec = {"leaderWorkerTemplate": {"workerTemplate": pod}}
+    given = thing("LeaderWorkerSet", "qwen", "leaderworkerset.x-k8s.io/v1", spec=spec)
     live = k8s.create(kind, "qwen", given)
     k8s.delete(RELEASE, "lws", lws)
     assert k8s.read(kind, "qwen", live) is not None
@@ -183,7 +209,9 @@ def test_a_definition_object_establishes_its_kind_and_takes_its_objects(k8s: Pro
 def test_the_cluster_brings_the_kinds_of_its_features(tmp_path: Path) -> None:
     gcp, _ = providers(tmp_path)
     gateway = "kubernetes:gateway.networking.k8s.io/v1:Gateway"
-    given = thing("Gateway", "inference", "gateway.networking.k8s.io/v1", spec={})
+    listener = {"name": "http", "port": 80, "protocol": "HTTP"}
+    spec = {"gatewayClassName": "gke-l7-rilb", "listeners": [listener]}
+    given = thing("Gateway", "inference", "gateway.networking.k8s.io/v1", spec=spec)
     service = Service(Kubernetes(), gcp.service.store, Clock(scale=0))
     for name, channel in (("with", "CHANNEL_STANDARD"), ("without", "CHANNEL_DISABLED")):
         cluster = gcp.create(
@@ -317,6 +345,7 @@ def test_only_what_the_provider_awaits_takes_time(
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr("simcloud.clock.time.sleep", slept.append)
+    monkeypatch.setattr("simcloud.kubernetes.queueing.answers", lambda *_: "")
     _, k8s = providers(tmp_path, scale=60)
     k8s.create(RELEASE, "kueue", KUEUE)
     k8s.create(QUEUE, "quiet", queue("quiet"))
