@@ -11,9 +11,13 @@ from config.stack import NAMESPACE, Report, check
 
 
 def stack_file(stack: str) -> Path:
-    """The file of a stack: its name in this folder, or the path of a file elsewhere."""
+    """The file of a stack: its name here or among the examples, or the path of a file."""
     path = Path(stack)
-    return path if path.suffix in (".yaml", ".yml") else Path(f"Pulumi.{stack}.yaml")
+    if path.suffix in (".yaml", ".yml"):
+        return path
+    own = Path(f"Pulumi.{stack}.yaml")
+    examples = sorted(Path().glob(f"examples/*/{own}"))
+    return own if own.exists() or not examples else examples[0]
 
 
 def read(stack: str) -> Report:

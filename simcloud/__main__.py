@@ -125,11 +125,7 @@ def outputs(
 ) -> None:
     """Print the outputs of the last update as JSON; secrets stay hidden."""
     with _project(stack, root, program) as sim:
-        shown = {
-            name: "[secret]" if output.secret else output.value
-            for name, output in sim.outputs().items()
-        }
-    console.print_json(json.dumps(shown))
+        _show_outputs(sim)
 
 
 @app.command()
@@ -148,27 +144,46 @@ def demo(
     scale: ScaleOption = SCALE,
     policy_pack: PackOption = None,
 ) -> None:
-    """The whole life of a stack in a fresh simulated cloud, with the time each part takes."""
-    shutil.rmtree(root / Path(stack).stem, ignore_errors=True)
+    """The life of a stack in a fresh simulated cloud, with what each part does and takes."""
+    name = _name(stack)
+    shutil.rmtree(root / name, ignore_errors=True)
+    packs = policy_pack or ()
     with _project(stack, root, program, scale) as sim:
-        packs = policy_pack or ()
-        steps: list[tuple[str, Callable[[], Any]]] = [
+        table = Table("step", "resources", "seconds", title=name)
+        for label, run in (
             ("preview", lambda: sim.preview(policy_packs=packs).change_summary),
             ("up", lambda: sim.up(policy_packs=packs).summary.resource_changes),
             ("preview again", lambda: sim.preview().change_summary),
             ("refresh", lambda: sim.refresh().summary.resource_changes),
-            ("destroy", lambda: sim.destroy().summary.resource_changes),
-        ]
-        table = Table("step", "resources", "seconds")
-        for label, run in steps:
-            with console.status(label):
-                start = time.perf_counter()
-                summary = run() or {}
-            took = time.perf_counter() - start
-            table.add_row(label, _counts(summary), f"{took:.1f}")
+        ):
+            table.add_row(label, *_timed(label, run))
+        _show_outputs(sim)
+        if any(item.get("protect") for item in sim.export()["resources"]):
+            # As the README tells owners of a real stack to do it.
+            sim.set_config({"protect": False})
+            unlock = lambda: sim.up().summary.resource_changes  # noqa: E731
+            table.add_row("up with protect: false", *_timed("up", unlock))
+        run = lambda: sim.destroy().summary.resource_changes  # noqa: E731
+        table.add_row("destroy", *_timed("destroy", run))
         console.print(table)
-        left = sim.cloud.resources()
-        console.print(f"left behind: {', '.join(record.id for record in left) or 'nothing'}")
+        left = ", ".join(record.id for record in sim.cloud.resources())
+        console.print(f"left behind: {left or 'nothing'}")
+
+
+def _timed(label: str, run: Callable[[], Any]) -> tuple[str, str]:
+    """What an operation did, in words, and the seconds it took."""
+    with errors.status(label):
+        start = time.perf_counter()
+        summary = run() or {}
+    return _counts(summary), f"{time.perf_counter() - start:.1f}"
+
+
+def _show_outputs(sim: Sim) -> None:
+    shown = {
+        name: "[secret]" if output.secret else output.value
+        for name, output in sim.outputs().items()
+    }
+    console.print_json(json.dumps(shown))
 
 
 def _counts(summary: dict[Any, int]) -> str:
@@ -176,16 +191,26 @@ def _counts(summary: dict[Any, int]) -> str:
     return ", ".join(f"{count} {op}" for op, count in sorted(words.items()))
 
 
+def _name(stack: str) -> str:
+    """The stack's name; a path gives it as Pulumi's own stack files do."""
+    path = Path(stack)
+    return path.stem.removeprefix("Pulumi.") if path.suffix in (".yaml", ".yml") else stack
+
+
+def _stack_file(name: str, folder: Path) -> Path:
+    """The file of a stack that is named: beside the program, or in one of its examples."""
+    own = folder / f"Pulumi.{name}.yaml"
+    examples = sorted(folder.glob(f"examples/*/Pulumi.{name}.yaml"))
+    return own if own.exists() or not examples else examples[0]
+
+
 @contextmanager
 def _project(
     stack: str, root: Path, program: Path, scale: float = SCALE, faults: str = ""
 ) -> Iterator[Sim]:
     """The scratch project of a stack; its errors end the command with one message."""
-    named = Path(stack)
-    if named.suffix in (".yaml", ".yml"):
-        file, name = named, named.stem.removeprefix("Pulumi.")
-    else:
-        file, name = program.parent / f"Pulumi.{stack}.yaml", stack
+    name = _name(stack)
+    file = Path(stack) if name != stack else _stack_file(name, program.parent)
     errors.print(f"[dim]{STAMPED_TEXT} ({root / name})[/dim]")
     try:
         with Sim(root / name, stack=name, config_file=file, program=program, scale=scale) as sim:
@@ -193,7 +218,7 @@ def _project(
                 sim.cloud.set_faults(faults)
             yield sim
     except (SimError, ValueError) as error:
-        errors.print(f"[red]{error}[/red]", markup=True, highlight=False)
+        errors.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 
@@ -221,7 +246,7 @@ def _listener(
 
 
 def _say(line: str) -> None:
-    console.print(line, markup=False, highlight=False)
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":
