@@ -53,3 +53,9 @@ def why_loose(image: str) -> str | None:
     if not _EXACT_TAG.fullmatch(found):
         return f"the tag {found!r} is no exact version and moves"
     return None
+
+
+def version_of(image: str) -> tuple[int, int, int] | None:
+    """The release a tag begins with, v0.32.0 say; None for a tag that does not say one."""
+    match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", tag(image) or "")
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))

@@ -44,6 +44,32 @@ TARGETS: dict[Intent, float] = {"throughput": 10, "latency": 0.7}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Bounds between which replicas follow a gauge of vLLM."""
+
+    min: int
+    max: int
+    metric: str
+    target: float
+    """Average per replica."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A way in from outside the cluster: inside the VPC, or with a host name from the internet."""
+
+    host: str | None = None
+    certificate_map: str | None = None
+    regional_certificate: str | None = None
+    """Of a load balancer in the stack's region, the only public kind that takes a pool."""
+    security_policy: str | None = None
+
+    @property
+    def public(self) -> bool:
+        return self.host is not None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Engine:
     """One vLLM server for one model on all chips of one host."""
 
@@ -59,6 +85,7 @@ class Engine:
     utilization: float
     kv_dtype: KvDtype = "bf16"
     loader: Loader = "streamer"
+    port: int = PORT
     extra_arguments: tuple[str, ...] = ()
     extra_environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,7 +96,7 @@ class Engine:
         flags = {
             "served-model-name": self.model.id,
             "host": "0.0.0.0",  # noqa: S104  the pod's network policy decides who reaches it
-            "port": PORT,
+            "port": self.port,
             "tensor-parallel-size": self.tensor_parallel,
             "max-model-len": self.max_model_len,
             "max-num-seqs": self.max_num_seqs,
@@ -87,6 +114,7 @@ class Engine:
     def environment(self) -> dict[str, str]:
         return {
             # Everything is in the bucket: a missing file shall fail at once, not go to the hub.
+            # With gs:// it works since vLLM 0.20 (PR 39155).
             "HF_HUB_OFFLINE": "1",
             "VLLM_XLA_CACHE_PATH": XLA_CACHE,
             # vLLM's own 600 s would end a start that compiles for longer.

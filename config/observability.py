@@ -27,6 +27,7 @@ class Observability(Section):
     """Alerts go to these; the dashboard is made either way."""
 
     emails: dict[ResourceName, Email] = Field(default_factory=dict)
+    """Addresses by a name of your choice; a channel is made for each."""
     channels: tuple[Channel, ...] = ()
     """Existing channels: PagerDuty, Slack and others need a consent that no API gives."""
     queue_alert: Count = 50

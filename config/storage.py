@@ -4,7 +4,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from catalog.buckets import BUCKET_NAMES, SOFT_DELETE, SOFT_DELETE_DAYS, why_illegal
+from catalog.buckets import (
+    BUCKET_NAMES,
+    SOFT_DELETE,
+    SOFT_DELETE_DAYS,
+    cache_bucket,
+    weights_bucket,
+    why_illegal,
+)
 from catalog.source import docs
 from config.fields import Section, broken, matching
 
@@ -39,10 +46,19 @@ SecretName = Annotated[
 
 
 class Storage(Section):
-    """Names follow from project and stack unless given here."""
+    """Two buckets in the stack's region, and who may read the hub."""
 
     weights_bucket: BucketName | None = None
+    """Name of the bucket for weights; without it PROJECT-NAME-weights."""
     cache_bucket: BucketName | None = None
+    """Name of the bucket for compiled programs; without it PROJECT-NAME-xla-cache."""
     soft_delete_days: Annotated[int, AfterValidator(_kept)] = 7
+    """How long deleted objects can be brought back: 7 to 90 days, or 0."""
     hugging_face_secret: SecretName | None = None
     """An existing secret with the hub's token, in place of `tpuserve:huggingFaceToken`."""
+
+    def weights(self, project: str, name: str) -> str:
+        return self.weights_bucket or weights_bucket(project, name)
+
+    def cache(self, project: str, name: str) -> str:
+        return self.cache_bucket or cache_bucket(project, name)

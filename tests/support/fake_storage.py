@@ -60,19 +60,19 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_GET(self) -> None:
-        self._answer("GET")
+        self._answer()
 
     def do_POST(self) -> None:
-        self._answer("POST")
+        self._answer()
 
     def do_PUT(self) -> None:
-        self._answer("PUT")
+        self._answer()
 
-    def _answer(self, method: str) -> None:
+    def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = urlsplit(self.path)
         query = {key: each[0] for key, each in parse_qs(parts.query).items()}
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.startswith("/cdn/"):
             self._content(path.removeprefix("/cdn/"))
         elif path.startswith(("/storage/", "/upload/")):
-            self._storage(method, path, query, body)
+            self._storage(path, query, body)
         elif path.startswith("/session/"):
             self._session(path.removeprefix("/session/"), body)
         else:
@@ -118,10 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         start = int(query.get("cursor", 0))
         names = sorted(world.files)
-        rows: list[dict[str, Any]] = [{"type": "directory", "path": "original", "size": 0, "oid": ""}]
+        rows: list[dict[str, Any]] = [
+            {"type": "directory", "path": "original", "size": 0, "oid": ""}
+        ]
         for name in names[start : start + world.page]:
             content = world.files[name]
-            blob = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
+            blob = _blob(content)
             row: dict[str, Any] = {"type": "file", "path": name, "size": len(content), "oid": blob}
             if name in world.large:
                 digest = hashlib.sha256(content).hexdigest()
@@ -165,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # The bucket
 
-    def _storage(self, method: str, path: str, query: dict[str, str], body: bytes) -> None:
+    def _storage(self, path: str, query: dict[str, str], body: bytes) -> None:
         world = self.server.world
         if self.headers.get("Authorization") != f"Bearer {POD_TOKEN}":
             return self._json(401, {})
@@ -240,8 +242,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+def _blob(content: bytes) -> str:
+    whole = f"blob {len(content)}\0".encode() + content
+    return hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+
+
 def _md5(data: bytes) -> str:
-    return base64.b64encode(hashlib.md5(data).digest()).decode()
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
 @contextmanager

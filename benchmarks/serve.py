@@ -1,0 +1,76 @@
+"""From an empty project to dev's first token, simulated, against the longest chain of steps.
+
+Durations are those the simulated cloud takes for each step (simcloud/tables/durations.toml: public
+figures and stated assumptions, not measurements of ours); a minute lasts one second here. The chain
+is that of the recorded graph, so what is measured is the engine's own share and any needless wait.
+"""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from benchmarks.figures import Figure
+from simcloud.engine import Sim
+from simcloud.store import Call
+from tests.support.files import ROOT, stack_config
+from tests.support.recorder import Graph, record
+
+COMMAND = "python -m benchmarks serve"
+SECONDS_PER_MINUTE = 1.0
+SERVER, STAGING, POOL = "llama-server", "staging-llama", "trillium-pool"
+
+
+def measure() -> list[Figure]:
+    """The time to the first token over the chain it waits for, and what staging hides."""
+    config = stack_config("dev")
+    graph = record(config, stack="dev")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Sim(
+            Path(folder),
+            stack="dev",
+            config=config,
+            program=ROOT / "__main__.py",
+            scale=SECONDS_PER_MINUTE,
+        ) as sim,
+    ):
+        sim.preview()
+        sim.up(parallel=64)
+        calls = {each.name: each for each in sim.cloud.log() if each.method == "Create"}
+    start = min(call.started for call in calls.values())
+    first_token = (calls[SERVER].ended - start) / SECONDS_PER_MINUTE
+    path = chain(graph, calls)
+    return [
+        Figure.at_most(
+            f"first token of dev, simulated minutes / longest chain of {path:.1f}",
+            first_token / path,
+            1.05,
+            "",
+            COMMAND,
+        ),
+        Figure(
+            what="minutes that staging and the TPU pool run side by side",
+            measured=f"{_overlap(calls[STAGING], calls[POOL]):.1f} of {calls[STAGING].minutes:.1f}",
+            goal="reported",
+            reached=True,
+            command=COMMAND,
+        ),
+    ]
+
+
+def chain(graph: Graph, calls: dict[str, Call]) -> float:
+    """Minutes of the longest chain of steps that the server's first answer waits for."""
+    by_urn = {each.urn: each for each in graph.resources}
+
+    @cache
+    def done(urn: str) -> float:
+        each = by_urn[urn]
+        own = calls[each.name].minutes if each.custom and each.name in calls else 0.0
+        return own + max((done(n) for n in each.dependencies if n in by_urn), default=0.0)
+
+    return done(graph.one("Deployment", SERVER).urn)
+
+
+def _overlap(one: Call, other: Call) -> float:
+    both = min(one.ended, other.ended) - max(one.started, other.started)
+    return max(0.0, both / SECONDS_PER_MINUTE)

@@ -1,0 +1,1 @@
+"""Model servers, and what stands in front of and beside them."""

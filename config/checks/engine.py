@@ -1,0 +1,179 @@
+"""Rules on what a server is started with, and on who reaches it."""
+
+import re
+from collections.abc import Iterator
+
+from catalog.images import IMAGE_REFERENCES, by_digest, tag, why_loose
+from catalog.serving import OWNED_ENVIRONMENT, OWNED_FLAGS
+from catalog.source import READ, Source, docs
+from catalog.vllm import environment_error, flag_error, release
+from config.checks.serving import PATH, VLLM_SECURITY
+from config.cluster import Cluster
+from config.images import Images
+from config.problem import Problem
+from config.serving import Public, RegionalPublic, ServedModel, SingleHost
+
+LOOKS_SECRET = re.compile(r"hf_\w{20,}|sk-[\w-]{20,}|ya29\.|AIza[\w-]{30,}|gh[pousr]_\w{20,}")
+
+STREAMING = (0, 21)
+"""First vLLM release whose TPU image streams from Cloud Storage, without asking the hub."""
+
+
+def flags_exist_and_are_free(serving: dict[str, ServedModel]) -> Iterator[Problem]:
+    for key, said in serving.items():
+        for index, argument in enumerate(said.extra_args):
+            path = f"{PATH}.{key}.extraArgs[{index}]"
+            flag = argument.partition("=")[0]
+            if LOOKS_SECRET.search(argument):
+                yield _secret(path)
+            elif flag in OWNED_FLAGS or f"--{flag.removeprefix('--no-')}" in OWNED_FLAGS:
+                yield Problem(
+                    path=path,
+                    value=argument,
+                    rule="the program sets this flag itself",
+                    fix="remove it; a field of this schema decides it",
+                    source="catalog/serving.py",
+                )
+            elif rule := flag_error(argument):
+                yield Problem(
+                    path=path,
+                    value=argument,
+                    rule=rule,
+                    fix="correct or remove it; vLLM ends at start on a flag it does not know",
+                    source=release().source,
+                )
+
+
+def environment_exists_and_is_free(serving: dict[str, ServedModel]) -> Iterator[Problem]:
+    for key, said in serving.items():
+        for name, value in said.extra_env.items():
+            path = f"{PATH}.{key}.extraEnv.{name}"
+            if LOOKS_SECRET.search(value):
+                yield _secret(path)
+            elif name in OWNED_ENVIRONMENT:
+                yield Problem(
+                    path=path,
+                    value=None,
+                    rule="the program sets this name itself, or keeps it out of pod specs",
+                    fix="remove it; apiKeySecret and huggingFaceToken are the ways for secrets",
+                    source="catalog/serving.py",
+                )
+            elif rule := environment_error(name):
+                yield Problem(
+                    path=path,
+                    value=value,
+                    rule=rule,
+                    fix="correct or remove it",
+                    source=release().source,
+                )
+
+
+def the_internet_needs_a_key(serving: dict[str, ServedModel]) -> Iterator[Problem]:
+    hosts: dict[str, str] = {}
+    for key, said in serving.items():
+        if not isinstance(said.exposure, Public | RegionalPublic):
+            continue
+        path = f"{PATH}.{key}.exposure"
+        if said.api_key_secret is None:
+            yield Problem(
+                path=path,
+                value="public",
+                rule="vLLM asks nobody who they are: whoever finds the address uses the TPUs",
+                fix=f"set {PATH}.{key}.apiKeySecret, or exposure: {{kind: internal}}",
+                source=VLLM_SECURITY,
+            )
+        host = said.exposure.host
+        if host in hosts:
+            yield Problem(
+                path=f"{path}.host",
+                value=host,
+                rule=f"is already the host of {hosts[host]}, and a name has one address",
+                fix="give each model a host name of its own",
+                source=docs("Deploying Gateways"),
+            )
+        hosts[host] = key
+
+
+def images_stay_the_same(
+    images: Images, serving: dict[str, ServedModel], cluster: Cluster, protect: bool
+) -> Iterator[Problem]:
+    for path, image in _images(images, serving, cluster).items():
+        loose = why_loose(image)
+        if loose is None and (by_digest(image) or not protect):
+            continue
+        yield Problem(
+            path=path,
+            value=image,
+            rule=loose or "a tag can be moved; in a protected stack an image has its digest",
+            fix="add @sha256:..., from: docker buildx imagetools inspect "
+            f"{image.partition('@')[0]} --format '{{{{.Manifest.Digest}}}}'",
+            source=IMAGE_REFERENCES,
+        )
+
+
+def the_image_is_the_one_that_is_checked(
+    images: Images, serving: dict[str, ServedModel]
+) -> Iterator[Problem]:
+    for key, said in serving.items():
+        image = said.image or images.model_server
+        found = re.match(r"v?(\d+\.\d+\.\d+)", tag(image) or "")
+        if found and found.group(1) != release().vllm:
+            yield Problem(
+                path=f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer",
+                value=image,
+                rule=f"flags, environment and metrics are checked against vLLM {release().vllm}",
+                fix="read that release's notes for renamed flags and metrics",
+                source=release().source,
+                severity="warning",
+            )
+
+
+def the_image_can_stream(images: Images, serving: dict[str, ServedModel]) -> Iterator[Problem]:
+    for key, said in serving.items():
+        image = said.image or images.model_server
+        found = re.match(r"v?(\d+)\.(\d+)\.\d+", tag(image) or "")
+        mounted = isinstance(said, SingleHost) and said.loader == "fuse"
+        if mounted or found is None:
+            continue
+        if (int(found[1]), int(found[2])) < STREAMING:
+            yield Problem(
+                path=f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer",
+                value=image,
+                rule=f"images before v{STREAMING[0]}.{STREAMING[1]} have no streamer for gs://",
+                fix="take a newer image, or set loader: fuse",
+                source=Source("requirements of vllm-tpu 0.21.0; vllm-project/vllm PR 39155", READ),
+            )
+
+
+def _images(images: Images, serving: dict[str, ServedModel], cluster: Cluster) -> dict[str, str]:
+    """Images that will run, by the field that names them."""
+    used = {}
+    for key, said in serving.items():
+        if said.image is not None:
+            used[f"{PATH}.{key}.image"] = said.image
+        else:
+            used["tpuserve:images.modelServer"] = images.model_server
+        used["tpuserve:images.staging"] = images.staging
+        if isinstance(said, SingleHost) and said.replicas.scale and not cluster.hands_over_metrics:
+            used["tpuserve:images.metricsAdapter"] = images.metrics_adapter
+    return used
+
+
+def _secret(path: str) -> Problem:
+    return Problem(
+        path=path,
+        value=None,
+        rule="looks like a secret, and would stand in plain text in state and pod spec",
+        fix="revoke it; apiKeySecret and huggingFaceToken are the ways for secrets",
+        source="Kubernetes docs, 'Good practices for Kubernetes Secrets'",
+    )
+
+
+CHECKS = (
+    flags_exist_and_are_free,
+    environment_exists_and_is_free,
+    the_internet_needs_a_key,
+    images_stay_the_same,
+    the_image_is_the_one_that_is_checked,
+    the_image_can_stream,
+)
