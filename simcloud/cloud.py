@@ -42,6 +42,10 @@ class Request:
     name: str
     config: Mapping[str, Any]
     store: Store
+    timeout: float = 0
+    """Minutes the program allows for the operation, 0 for the provider's own limit."""
+    scale: float = 0
+    """Seconds a simulated minute lasts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +102,14 @@ class Package(Protocol):
         self, request: Request, identity: Identity, inputs: Props, serial: int
     ) -> Props: ...
 
-    def minutes(self, request: Request, operation: str, inputs: Props) -> float: ...
+    def minutes(self, request: Request, operation: str, inputs: Props) -> float:
+        """How long the cloud takes."""
+
+    def limit(self, request: Request, operation: str, inputs: Props) -> tuple[float, str]:
+        """How long the provider waits, and what it says when that is over."""
+
+    def held(self, request: Request, record: Record, operation: str) -> str:
+        """What the provider says if it gives up now; empty when the operation is over."""
 
     def appeared(self, request: Request, record: Record) -> None:
         """Called when an object is ready or changed: what else comes with it."""

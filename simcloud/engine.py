@@ -30,6 +30,10 @@ OnEvent = Callable[[auto.events.EngineEvent], Any]
 OnOutput = Callable[[str], Any]
 Packs = Sequence[Path | str]
 
+PARALLEL = 256
+"""Operations at a time. The CLI's own default is four for each CPU thread of the machine (8 on two
+threads), which would make a simulated duration depend on where it is simulated."""
+
 
 class Cloud:
     """The simulated cloud from outside: what exists, what was asked, what shall go wrong."""
@@ -62,13 +66,16 @@ class Cloud:
         self._store.set_faults(map(str, chosen))
 
     def drift(self, type_: str, name: str, path: str, value: Any) -> None:
-        """Change one property of a live object behind the engine's back."""
+        """Change one property of a live object behind the engine's back.
+
+        `path` is dotted; the number of an element stands for it: `nodeConfig.taints.0.effect`.
+        """
         record = self.find(type_, name)
         *parents, last = path.split(".")
-        target = record.props
+        target: Any = record.props
         for key in parents:
-            target = target.setdefault(key, {})
-        target[last] = value
+            target = target[int(key)] if isinstance(target, list) else target.setdefault(key, {})
+        target[int(last) if isinstance(target, list) else last] = value
         self._store.change(record.key, record.props)
 
     def lose(self, type_: str, name: str) -> None:
@@ -175,7 +182,10 @@ class Sim:
         """Make what the program declares."""
         with self._operation("up", on_event) as watch:
             return self.stack.up(
-                policy_packs=_paths(policy_packs), on_event=watch, on_output=on_output, **kw
+                policy_packs=_paths(policy_packs),
+                on_event=watch,
+                on_output=on_output,
+                **{"parallel": PARALLEL, **kw},
             )
 
     def refresh(
@@ -183,14 +193,18 @@ class Sim:
     ) -> auto.RefreshResult:
         """Take over what changed in the cloud."""
         with self._operation("refresh", on_event) as watch:
-            return self.stack.refresh(on_event=watch, on_output=on_output, **kw)
+            return self.stack.refresh(
+                on_event=watch, on_output=on_output, **{"parallel": PARALLEL, **kw}
+            )
 
     def destroy(
         self, *, on_event: OnEvent | None = None, on_output: OnOutput | None = None, **kw: Any
     ) -> auto.DestroyResult:
         """Delete everything."""
         with self._operation("destroy", on_event) as watch:
-            return self.stack.destroy(on_event=watch, on_output=on_output, **kw)
+            return self.stack.destroy(
+                on_event=watch, on_output=on_output, **{"parallel": PARALLEL, **kw}
+            )
 
     def outputs(self) -> auto.OutputMap:
         return self.stack.outputs()

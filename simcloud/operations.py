@@ -21,6 +21,8 @@ from simcloud.faults import Faults
 from simcloud.store import Record, Store
 from simcloud.values import Props, has_unknown
 
+_POLL = 0.002
+
 
 class NotReadyError(Exception):
     """The object exists but did not become ready: the engine keeps it and repairs it later."""
@@ -86,8 +88,11 @@ class Operations:
         if fault.kills:
             self.faults.kill()
         # Waiting happens outside every lock: creations overlap.
-        self.clock.wait(minutes, started)
+        if late := self._wait(request, "create", inputs, minutes, started):
+            raise NotReadyError(late, stamp(identity.id), outputs, inputs)
         self._ready(request, record, targets)
+        if late := self._held(request, "create", record, started):
+            raise NotReadyError(late, stamp(identity.id), outputs, inputs)
         if fault.partial:
             reason = fault.message(identity.id)
             raise NotReadyError(reason, stamp(identity.id), outputs, inputs)
@@ -110,8 +115,12 @@ class Operations:
             targets = package.admit(request, identity, inputs, new=False)
             outputs = self._outputs(request, identity, inputs, record.serial)
         minutes = package.minutes(request, "update", inputs) * fault.slower
-        self.clock.wait(minutes, started)
-        self._ready(request, Record(**{**vars(record), "props": outputs}), targets)
+        if late := self._wait(request, "update", inputs, minutes, started):
+            raise NotReadyError(late, id_, outputs, inputs)
+        changed = Record(**{**vars(record), "props": outputs})
+        self._ready(request, changed, targets)
+        if late := self._held(request, "update", changed, started):
+            raise NotReadyError(late, id_, outputs, inputs)
         if fault.partial:
             raise NotReadyError(fault.message(record.id), id_, outputs, inputs)
         return Done(id=id_, outputs=outputs, minutes=minutes)
@@ -143,11 +152,36 @@ class Operations:
         if not goes:
             return Done()
         minutes = package.minutes(request, "delete", record.props) * fault.slower
-        self.clock.wait(minutes, started)
+        if late := self._wait(request, "delete", record.props, minutes, started):
+            raise RefusedError(late)
+        if late := self._held(request, "delete", record, started):
+            raise RefusedError(late)
         with self.store.transaction():
             package.vanished(request, record)
             self.store.drop(record.key)
         return Done(minutes=minutes)
+
+    def _wait(
+        self, request: Request, operation: str, inputs: Props, minutes: float, started: float
+    ) -> str:
+        """Wait for the operation; what the provider says if it gives up first, else nothing."""
+        limit, message = self.package.limit(request, operation, inputs)
+        limit = request.timeout or limit
+        self.clock.wait(min(minutes, limit), started)
+        return message.format(limit=_spoken(limit)) if minutes > limit else ""
+
+    def _held(self, request: Request, operation: str, record: Record, started: float) -> str:
+        """Wait while other objects keep the operation from ending; the provider's words if in vain.
+
+        What it waits for takes its own time, which `minutes` does not know.
+        """
+        limit, _ = self.package.limit(request, operation, record.props)
+        end = started + (request.timeout or limit) * self.clock.scale
+        while late := self.package.held(request, record, operation):
+            if time.monotonic() >= end:
+                return late
+            time.sleep(_POLL)
+        return ""
 
     def _outputs(self, request: Request, identity: Identity, inputs: Props, serial: int) -> Props:
         outputs = self.package.outputs(request, identity, inputs, serial)
@@ -170,6 +204,13 @@ class Operations:
             self.store.set_ready(key)
             self.package.appeared(request, settled)
         return settled
+
+
+def _spoken(minutes: float) -> str:
+    """90.0 -> 1h30m0s, as Go writes a duration."""
+    seconds = round(minutes * 60)
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}h{rest // 60}m{rest % 60}s" if hours else f"{rest // 60}m{rest % 60}s"
 
 
 def _known(inputs: Props) -> None:

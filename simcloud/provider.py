@@ -196,6 +196,8 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
                 name=parts[3] if named else "",
                 config=self._configs.get(context.peer(), {}),
                 store=self.store,
+                timeout=getattr(request, "timeout", 0.0) / 60,
+                scale=self.operations.clock.scale,
             )
         )
 

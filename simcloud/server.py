@@ -33,7 +33,7 @@ from simcloud.store import Store  # noqa: E402
 _STOP = {signal.SIGTERM, signal.SIGINT}
 
 # One thread a request under way: a stack's creations all wait at the same time.
-_THREADS = 256
+_THREADS = 300
 
 
 def serve(folder: Path) -> dict[str, tuple[Any, int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf import struct_pb2
+from google.protobuf.pyext import cpp_message
 
 
 def light() -> None:
@@ -16,6 +17,8 @@ def light() -> None:
 
     For a process of its own only: the real SDK cannot be imported afterwards.
     """
+    # As the SDK does: resource definitions nest deeper than protobuf's own limit of 100.
+    cpp_message._message.SetAllowOversizeProtos(True)  # noqa: SLF001  there is no other way
     if "pulumi" in sys.modules:
         return
     spec = importlib.util.find_spec("pulumi")

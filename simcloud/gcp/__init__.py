@@ -19,6 +19,9 @@ from simcloud.plan import Plan
 from simcloud.store import Record, Store
 from simcloud.values import DEFAULTS, Props, nearest, plain, secret, tail, unwrap
 
+# Minutes the provider waits where a type has no limit of its own (its source, 2026-08-21).
+_LIMIT = 20.0
+
 
 class Gcp:
     """The package `gcp`: every type of tables/gcp-types.json, and no other."""
@@ -108,6 +111,19 @@ class Gcp:
     def minutes(self, request: Request, operation: str, inputs: Props) -> float:
         del inputs
         return float(getattr(duration(request.type), operation))
+
+    def limit(self, request: Request, operation: str, inputs: Props) -> tuple[float, str]:
+        del inputs
+        kind = request.type.rpartition(":")[2]
+        message = (
+            f"Error waiting for {operation} of {kind} {request.name}: timeout while waiting for "
+            "state to become 'DONE' (last state: 'RUNNING', timeout: {limit})"
+        )
+        return self.type(request).timeouts.get(operation, _LIMIT), message
+
+    def held(self, request: Request, record: Record, operation: str) -> str:
+        del request, record, operation
+        return ""
 
     def appeared(self, request: Request, record: Record) -> None:
         if record.type == CLUSTER:

@@ -85,6 +85,7 @@ class Type:
     sets: frozenset[str]
     forget: bool
     adopt: bool
+    timeouts: Mapping[str, float]
 
     def field_at(self, path: str) -> Field | None:
         """The input at a property path; for a key of a map, the map."""
@@ -170,12 +171,21 @@ def type_of(token: str) -> Type | None:
         sets=frozenset(overlay.get("sets", ())),
         forget=overlay.get("forget", False),
         adopt=overlay.get("adopt", False) or member,
+        timeouts={
+            operation: _minutes(text) for operation, text in behaviour.get("timeouts", {}).items()
+        },
     )
 
 
 def _placeholder(match: re.Match[str]) -> str:
     first, *rest = match.group(1).split("_")
     return "{" + first + "".join(part.title() for part in rest) + "}"
+
+
+def _minutes(expression: str) -> float:
+    """2 * time.Hour -> 120."""
+    number, unit = expression.split(" * time.")
+    return float(number) * {"Hour": 60, "Minute": 1}[unit]
 
 
 class _Marks(NamedTuple):

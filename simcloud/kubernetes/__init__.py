@@ -10,6 +10,7 @@ from typing import Any
 
 from simcloud import plan
 from simcloud.cloud import Checked, Identity, RefusedError, Request, unstamp
+from simcloud.kubernetes import behaviours, queueing
 from simcloud.kubernetes.behaviours import ESTABLISHED, behaviour, no_such_kind
 from simcloud.kubernetes.kinds import (
     RELEASE,
@@ -41,6 +42,8 @@ from simcloud.values import (
     under,
     unwrap,
 )
+
+behaviours.BEHAVIOURS.update(queueing.BEHAVIOURS)
 
 AUTONAMED = "pulumi.com/autonamed"
 
@@ -77,7 +80,7 @@ class Kubernetes:
                 if is_patch(request.type):
                     failures.append(f"patch resources need metadata.name ({request.name})")
                 _autoname(body, plain(olds), automatic)
-            if not is_cluster_scoped(str(plain(inputs.get("kind")))):
+            if not is_cluster_scoped(kind_of(request.type)):
                 body.setdefault("namespace", namespace)
         failures.extend(_selector(inputs))
         return Checked(inputs=inputs, failures=failures)
@@ -192,6 +195,13 @@ class Kubernetes:
 
     def minutes(self, request: Request, operation: str, inputs: Props) -> float:
         return behaviour(kind_of(request.type)).minutes(operation, plain(inputs))
+
+    def limit(self, request: Request, operation: str, inputs: Props) -> tuple[float, str]:
+        del operation
+        return behaviour(kind_of(request.type)).limit(plain(inputs))
+
+    def held(self, request: Request, record: Record, operation: str) -> str:
+        return behaviour(kind_of(record.type)).held(request, record, operation)
 
     def appeared(self, request: Request, record: Record) -> None:
         behaviour(kind_of(record.type)).appeared(request, record)

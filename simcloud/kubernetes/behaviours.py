@@ -6,7 +6,6 @@ A kind without an entry is stored, answered and deleted; everything else a kind 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from simcloud.clock import duration
@@ -21,6 +20,7 @@ ESTABLISHED = "established"
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 WAIT_FOR = "pulumi.com/waitFor"
+TIMEOUT = "pulumi.com/timeoutSeconds"
 
 
 class Behaviour:
@@ -46,6 +46,12 @@ class Behaviour:
         asked = f"tpu:{kind}" if wants_tpu(given) else f"kind:{kind}"
         return float(getattr(duration(asked), operation))
 
+    def limit(self, given: Props) -> tuple[float, str]:
+        """Minutes the provider waits, and what it says then."""
+        seconds = (get(given, "metadata.annotations") or {}).get(TIMEOUT)
+        kind = given.get("kind", "")
+        return float(seconds or 600) / 60, f"{kind} timed out waiting to be Ready after {{limit}}"
+
     def appeared(self, request: Request, record: Record) -> None:
         """Called when the object is ready or changed."""
 
@@ -53,6 +59,11 @@ class Behaviour:
         """False if a delete only forgets the object; RefusedError if something holds it."""
         del request, record
         return True
+
+    def held(self, request: Request, record: Record, operation: str) -> str:
+        """What the provider says if it gives up now; empty when the operation is over."""
+        del request, record, operation
+        return ""
 
     def vanished(self, request: Request, record: Record) -> None:
         """Called before the object goes."""
@@ -107,6 +118,13 @@ class Release(Behaviour):
             return 0.0
         return float(getattr(duration(f"helm:{chart_of(given)}"), operation))
 
+    def limit(self, given: Props) -> tuple[float, str]:
+        release = f"{given.get('namespace')}/{given.get('name')}"
+        return float(given.get("timeout") or 300) / 60, (
+            f"Helm release {release} was created, but failed to become ready in {{limit}}: "
+            "context deadline exceeded"
+        )
+
     def appeared(self, request: Request, record: Record) -> None:
         if record.props.get("createNamespace"):
             appear(request, record, "/Namespace", str(record.props["namespace"]))
@@ -120,7 +138,7 @@ class Release(Behaviour):
             abolish(request, record)
 
 
-BEHAVIOURS: Mapping[str, Behaviour] = {
+BEHAVIOURS: dict[str, Behaviour] = {
     "/Namespace": Namespace(),
     "apps/Deployment": Workload(),
     "apps/StatefulSet": Workload(),

@@ -24,8 +24,13 @@ def _rules() -> dict[str, Any]:
 
 @cache
 def _fields() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads((TABLES / "kubernetes-fields.json").read_text())
-    return table
+    """The fields of built-in kinds and of the custom kinds whose definitions we have."""
+    merged: dict[str, Any] = {}
+    for file in ("kubernetes-fields.json", "crd-fields.json"):
+        for part, entries in json.loads((TABLES / file).read_text()).items():
+            if part != "source":
+                merged.setdefault(part, {}).update(entries)
+    return merged
 
 
 def is_builtin(api_version: str) -> bool:
@@ -52,7 +57,9 @@ def kind_of(type_: str) -> str:
 
 
 def is_cluster_scoped(kind: str) -> bool:
-    return kind in _rules()["cluster_scoped"]["kinds"]
+    """Whether objects of a group and kind have no namespace."""
+    scope = _fields()["scopes"].get(kind)
+    return scope == "Cluster" if scope else kind in _rules()["cluster_scoped"]["kinds"]
 
 
 def immutable(given: Props, config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -90,11 +97,16 @@ def installed_by_gke(cluster: Props) -> frozenset[str]:
 
 
 def mistakes(type_: str, given: Props) -> Iterator[tuple[str, str]]:
-    """Path and reason of each unknown or missing field of a built-in kind."""
+    """Path and reason of each unknown, missing or ill-shaped field of a kind the tables have."""
     token = type_.removeprefix("kubernetes:")
-    name = _fields()["kinds"].get(token)
-    if name is not None:
-        yield from _object(token, name, given, "", strict=not is_patch(type_))
+    kinds = _fields()["kinds"]
+    if token in kinds:
+        yield from _object(token, kinds[token], given, "", strict=not is_patch(type_))
+    elif kind_of(type_) in _fields()["scopes"]:
+        version = token.partition(":")[0]
+        served = [known for known in kinds if kind_of(f"kubernetes:{known}") == kind_of(type_)]
+        versions = " or ".join(known.partition(":")[0] for known in served)
+        yield "apiVersion", f"{version} has no {token.partition(':')[2]}; served in {versions}."
 
 
 def is_known(type_: str) -> bool:
@@ -133,17 +145,23 @@ def _object(
 def _shape(
     kind: str, shape: str, value: Any, path: str, *, strict: bool
 ) -> Iterator[tuple[str, str]]:
-    value, name = unwrap(value), shape.lstrip("[]{}")
+    value = unwrap(value)
     if is_unknown(value) or value is None:
         return
-    if shape.startswith("[]"):
+    if shape.startswith("="):
+        allowed = shape[1:].split("|")
+        if value not in allowed:
+            hint = nearest(str(value), allowed)
+            known = ", ".join(allowed)
+            yield path, f"{kind} takes one of {known} at '{pattern(path)}', got {value!r}.{hint}"
+    elif shape.startswith("[]"):
         if not isinstance(value, list):
             yield path, f"{kind} expects a list at '{pattern(path)}'."
-        elif name:
+        elif shape != "[]":
             for index, item in enumerate(value):
-                yield from _object(kind, name, item, f"{path}[{index}]", strict=strict)
+                yield from _shape(kind, shape[2:], item, f"{path}[{index}]", strict=strict)
     elif shape.startswith("{}"):
         for key, item in value.items() if isinstance(value, dict) else ():
-            yield from _object(kind, name, item, child(path, key), strict=strict)
-    else:
-        yield from _object(kind, name, value, path, strict=strict)
+            yield from _shape(kind, shape[2:], item, child(path, key), strict=strict)
+    elif shape:
+        yield from _object(kind, shape, value, path, strict=strict)

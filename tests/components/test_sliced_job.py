@@ -1,0 +1,133 @@
+"""A user's job: everything follows from the shape, and what would never run is not sent."""
+
+from typing import Any
+
+import pulumi
+import pytest
+
+from catalog.jobs import Job
+from catalog.workloads import Queue
+from components.sliced_job import FlawedJobError, SlicedJob, SlicedJobArgs
+from tests.support.lab import lab_config
+from tests.support.recorder import Registered, record
+from tests.support.variants import changed
+
+TRAIN: dict[str, Any] = {
+    "namespace": "lab",
+    "image": "example/train:1.0.0",
+    "command": ["python3", "train.py"],
+    "shape": "4x4x4",
+    "count": 2,
+    "priority": "low",
+}
+
+
+def jobset(**fields: Any) -> Registered:
+    config = changed(
+        lab_config(),
+        {"tpuserve:queueing.jobs.train": {**TRAIN, **fields}, "tpuserve:queueing.smoke": None},
+    )
+    return record(config).one("JobSet", "train-jobset")
+
+
+def _job(made: Registered) -> dict[str, Any]:
+    (job,) = made.inputs["spec"]["replicatedJobs"]
+    found: dict[str, Any] = job
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "pods", "level", "size"),
+    [
+        ("2x2x1", 1, 1, "2x2x1", "1"),
+        ("2x2x4", 3, 4, "2x2x4", "4"),
+        ("4x4x4", 2, 16, "4x4x4", "16"),
+        # Each of the two cubes of a super-slice holds 16 of its pods.
+        ("4x4x8", 1, 32, "4x4x4", "16"),
+    ],
+)
+def test_pods_and_partitions_follow_from_the_shape(
+    shape: str, count: int, pods: int, level: str, size: str
+) -> None:
+    job = _job(jobset(shape=shape, count=count))
+    spec = job["template"]["spec"]
+    assert (job["replicas"], spec["parallelism"], spec["completions"]) == (count, pods, pods)
+    assert spec["template"]["metadata"]["annotations"] == {
+        "cloud.google.com/gke-tpu-slice-topology": shape,
+        "kueue.x-k8s.io/podset-required-topology": "cloud.google.com/gce-topology-block",
+        "kueue.x-k8s.io/podset-slice-required-topology": (
+            f"cloud.google.com/gke-tpu-partition-{level}-id"
+        ),
+        "kueue.x-k8s.io/podset-slice-size": size,
+    }
+
+
+def test_pods_ask_for_healthy_hosts_and_never_for_a_formed_slice() -> None:
+    pod = _job(jobset())["template"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {
+        "cloud.google.com/gke-tpu-accelerator": "tpu7x",
+        "cloud.google.com/gke-tpu-partition-4x4x4-state": "HEALTHY",
+    }
+    assert pod["tolerations"] == [
+        {"key": "google.com/tpu", "operator": "Exists", "effect": "NoSchedule"}
+    ]
+    resources = pod["containers"][0]["resources"]
+    assert resources["limits"]["google.com/tpu"] == resources["requests"]["google.com/tpu"] == 4
+
+
+def test_one_failed_pod_starts_all_of_them_again() -> None:
+    made = jobset(restarts=5)
+    assert made.inputs["spec"]["failurePolicy"] == {"maxRestarts": 5, "restartStrategy": "Recreate"}
+    spec = _job(made)["template"]["spec"]
+    assert spec["backoffLimit"] == 0
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_changed_job_is_another_jobset_and_the_old_one_goes_first() -> None:
+    made = jobset()
+    assert made.delete_before_replace
+    assert "spec.replicatedJobs" in made.replace_on_changes
+
+
+def test_a_job_waits_in_its_queue_without_holding_up_the_update() -> None:
+    assert "annotations" not in jobset().inputs["metadata"]
+
+
+def test_it_is_sent_once_its_queue_is_active() -> None:
+    config = changed(
+        lab_config(),
+        {"tpuserve:queueing.jobs.train": TRAIN, "tpuserve:queueing.smoke": None},
+    )
+    graph = record(config)
+    made = graph.one("JobSet", "train-jobset")
+    assert made.inputs["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "tpu"
+    assert graph.depends(made, graph.one("LocalQueue"))
+
+
+def test_a_job_that_would_never_run_is_refused_with_every_reason() -> None:
+    queue = Queue(
+        name="tpu",
+        namespaces=["lab"],
+        shapes=["2x2x2"],
+        blocks=[1],
+        priorities={"low": 1, "high": 3, "urgent": 9},
+        serving_priority="high",
+    )
+    job = Job(
+        name="my.job",
+        namespace="7lab",
+        queue="tpu",
+        image="example/train:1.0.0",
+        command=["train"],
+        shape="4x4x4",
+        count=1,
+        priority="urgent",
+        cpu="1",
+        memory="1Gi",
+        restarts=0,
+    )
+    args = SlicedJobArgs(queue=queue, job=job, after=[])
+    with pytest.raises(FlawedJobError, match="would never run") as refused:
+        SlicedJob("train", args, pulumi.ResourceOptions())
+    said = [each.path.rsplit("[", 1)[0].rsplit(".", 1)[-1] for each in refused.value.flaws]
+    assert said == ["namespace", "name", "labels", "annotations"]
