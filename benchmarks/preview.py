@@ -53,12 +53,13 @@ def _side_by_side() -> tuple[float, float]:
     graph = record(config, stack="prod")
     with (
         tempfile.TemporaryDirectory() as one,
-        tempfile.TemporaryDirectory() as other,
+        tempfile.TemporaryDirectory() as another,
         Sim(Path(one), stack="prod", config=config, program=ROOT / "__main__.py") as ours,
-        Sim(Path(other), stack="prod", config=config, program=partial(_flat, graph)) as flat,
+        Sim(Path(another), stack="prod", config=config, program=partial(_flat, graph)) as flat,
     ):
-        times = {sim: [_seconds(sim.preview) for _ in range(ROUNDS)] for sim in (ours, flat)}
-    return statistics.median(times[ours][1:]), statistics.median(times[flat][1:])
+        rounds = [(_seconds(ours.preview), _seconds(flat.preview)) for _ in range(ROUNDS)]
+    mine, other = zip(*rounds[1:], strict=True)
+    return statistics.median(mine), statistics.median(other)
 
 
 def _per_resource(cubes: int) -> tuple[float, float]:
@@ -94,17 +95,20 @@ def _flat(graph: Graph) -> None:
     made: dict[str, pulumi.Resource] = {}
     for each in _in_order(graph):
         package = each.type.split(":")[0]
-        made[each.urn] = _resource_class(each.type)(
-            each.name,
-            **{_snake(key): value for key, value in copy.deepcopy(each.inputs).items()},
-            opts=pulumi.ResourceOptions(
-                provider=providers[package],
-                depends_on=[made[urn] for urn in each.dependencies if urn in made],
-                delete_before_replace=each.delete_before_replace or None,
-                ignore_changes=list(each.ignore_changes),
-                replace_on_changes=list(each.replace_on_changes),
-            ),
+        options = pulumi.ResourceOptions(
+            provider=providers[package],
+            depends_on=[made[urn] for urn in each.dependencies if urn in made],
+            delete_before_replace=each.delete_before_replace or None,
+            ignore_changes=list(each.ignore_changes),
+            replace_on_changes=list(each.replace_on_changes),
         )
+        inputs = copy.deepcopy(each.inputs)
+        kind = _resource_class(each.type)
+        if kind is None:
+            made[each.urn] = pulumi.CustomResource(each.type, each.name, inputs, options)
+        else:
+            words = {_snake(key): value for key, value in inputs.items()}
+            made[each.urn] = kind(each.name, opts=options, **words)
 
 
 def _in_order(graph: Graph) -> list[Registered]:
@@ -121,23 +125,19 @@ def _in_order(graph: Graph) -> list[Registered]:
     return order
 
 
-def _resource_class(token: str) -> Callable[..., pulumi.Resource]:
+def _resource_class(token: str) -> Callable[..., pulumi.Resource] | None:
+    """The SDK's class for a type; none for a custom kind."""
     package, module, name = token.split(":")
-    folder = module.split("/")[0]
-    if package == "kubernetes":
-        folder = _KUBERNETES.get(folder, folder.split(".")[0])
-        version = module.split("/")[-1]
-        found = importlib.import_module(f"pulumi_kubernetes.{folder}.{version}")
-        return _class(found, name)
-    return _class(importlib.import_module(f"pulumi_gcp.{folder}"), name)
-
-
-_KUBERNETES = {"helm.sh": "helm", "rbac.authorization.k8s.io": "rbac"}
-
-
-def _class(module: Any, name: str) -> Callable[..., pulumi.Resource]:
-    found: Callable[..., pulumi.Resource] = getattr(module, name)
-    return found
+    group, _, version = module.partition("/")
+    if package == "gcp":
+        found: Any = importlib.import_module(f"pulumi_gcp.{group}")
+    else:
+        folder = "helm" if group == "helm.sh" else group.split(".")[0]
+        try:
+            found = importlib.import_module(f"pulumi_kubernetes.{folder}.{version}")
+        except ModuleNotFoundError:
+            return None
+    return getattr(found, name, None)
 
 
 def _snake(name: str) -> str:

@@ -34,6 +34,8 @@ class Exclusion:
 class ClusterArgs:
     project: str
     region: str
+    autopilot: bool
+    """GKE makes the nodes; the fields of system nodes are then left alone."""
     system_zones: Sequence[str]
     network: pulumi.Input[str]
     subnetwork: pulumi.Input[str]
@@ -58,7 +60,7 @@ class ClusterArgs:
 
 
 class Cluster(pulumi.ComponentResource):
-    """A regional Standard cluster with private nodes and a pool for everything that is no TPU."""
+    """A regional cluster with private nodes: Standard with a system pool, or Autopilot."""
 
     cluster_id: pulumi.Output[str]
     cluster_name: pulumi.Output[str]
@@ -97,7 +99,6 @@ class Cluster(pulumi.ComponentResource):
             name=name,
             project=args.project,
             location=args.region,
-            node_locations=list(args.system_zones),
             network=args.network,
             subnetwork=args.subnetwork,
             networking_mode="VPC_NATIVE",
@@ -111,22 +112,13 @@ class Cluster(pulumi.ComponentResource):
             ),
             control_plane_endpoints_config=_endpoints(args),
             master_authorized_networks_config=_authorized(args.authorized_networks),
-            # Fixed at birth: changing it replaces the cluster.
-            datapath_provider="ADVANCED_DATAPATH",
-            remove_default_node_pool=True,
-            initial_node_count=1,
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel=args.channel),
             min_master_version=args.version,
             maintenance_policy=_maintenance(args),
-            addons_config=_addons(slice_controller=args.slice_controller),
             gateway_api_config=gcp.container.ClusterGatewayApiConfigArgs(
                 channel="CHANNEL_STANDARD"
             ),
-            workload_identity_config=gcp.container.ClusterWorkloadIdentityConfigArgs(
-                workload_pool=f"{args.project}.svc.id.goog"
-            ),
             secret_manager_config=gcp.container.ClusterSecretManagerConfigArgs(enabled=True),
-            enable_shielded_nodes=True,
             security_posture_config=gcp.container.ClusterSecurityPostureConfigArgs(
                 mode="BASIC", vulnerability_mode="VULNERABILITY_DISABLED"
             ),
@@ -137,11 +129,8 @@ class Cluster(pulumi.ComponentResource):
             service_external_ips_config=gcp.container.ClusterServiceExternalIpsConfigArgs(
                 enabled=False
             ),
-            node_pool_defaults=gcp.container.ClusterNodePoolDefaultsArgs(
-                node_config_defaults=gcp.container.ClusterNodePoolDefaultsNodeConfigDefaultsArgs(
-                    insecure_kubelet_readonly_port_enabled="FALSE"
-                )
-            ),
+            # AutoscalingMetric needs it (GKE docs, 'Expose custom metrics for autoscaling').
+            pod_autoscaling=gcp.container.ClusterPodAutoscalingArgs(hpa_profile="PERFORMANCE"),
             logging_config=gcp.container.ClusterLoggingConfigArgs(
                 enable_components=["SYSTEM_COMPONENTS", "WORKLOADS"]
             ),
@@ -154,50 +143,19 @@ class Cluster(pulumi.ComponentResource):
             cost_management_config=gcp.container.ClusterCostManagementConfigArgs(enabled=True),
             resource_labels=dict(args.labels),
             deletion_protection=args.deletion_protection,
-            opts=first,
+            opts=first.merge(pulumi.ResourceOptions(depends_on=roles if args.autopilot else [])),
+            **(_autopilot(name, account) if args.autopilot else _standard(args)),
             **args.extra,
-        )
-        system = gcp.container.NodePool(
-            f"{name}-system",
-            name=SYSTEM_POOL,
-            project=args.project,
-            location=args.region,
-            cluster=cluster.id,
-            node_locations=list(args.system_zones),
-            initial_node_count=1,
-            max_pods_per_node=SYSTEM_PODS_PER_NODE,
-            autoscaling=gcp.container.NodePoolAutoscalingArgs(
-                total_min_node_count=args.system_min,
-                total_max_node_count=args.system_max,
-                location_policy="BALANCED",
-            ),
-            management=gcp.container.NodePoolManagementArgs(auto_repair=True, auto_upgrade=True),
-            upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
-                strategy="SURGE", max_surge=1, max_unavailable=0
-            ),
-            network_config=gcp.container.NodePoolNetworkConfigArgs(enable_private_nodes=True),
-            node_config=gcp.container.NodePoolNodeConfigArgs(
-                machine_type=args.system_machine,
-                disk_type="pd-balanced",
-                disk_size_gb=100,
-                service_account=account.email,
-                **hardened(name, args.labels),
-            ),
-            opts=child.merge(
-                pulumi.ResourceOptions(
-                    depends_on=roles,
-                    # The autoscaler owns the count; an edit here would replace the pool.
-                    ignore_changes=["initialNodeCount"],
-                    custom_timeouts=pulumi.CustomTimeouts(create="2h", update="2h", delete="2h"),
-                )
-            ),
         )
 
         self.cluster_id = cluster.id
         self.cluster_name = cluster.name
         self.endpoint = cluster.control_plane_endpoints_config.apply(_dns_name)
         self.node_account = account.email
-        self.ready = system
+        self.ready = cluster
+        if not args.autopilot:
+            waiting = child.merge(pulumi.ResourceOptions(depends_on=roles))
+            self.ready = _system_pool(name, args, cluster, account, waiting)
         self.register_outputs(
             {
                 "cluster_id": self.cluster_id,
@@ -206,6 +164,92 @@ class Cluster(pulumi.ComponentResource):
                 "node_account": self.node_account,
             }
         )
+
+
+def _standard(args: ClusterArgs) -> dict[str, Any]:
+    """What a Standard cluster says and Autopilot decides by itself."""
+    return {
+        "node_locations": list(args.system_zones),
+        # Fixed at birth: changing it replaces the cluster.
+        "datapath_provider": "ADVANCED_DATAPATH",
+        "remove_default_node_pool": True,
+        "initial_node_count": 1,
+        "addons_config": _addons(slice_controller=args.slice_controller),
+        "workload_identity_config": gcp.container.ClusterWorkloadIdentityConfigArgs(
+            workload_pool=f"{args.project}.svc.id.goog"
+        ),
+        "enable_shielded_nodes": True,
+        "node_pool_defaults": gcp.container.ClusterNodePoolDefaultsArgs(
+            node_config_defaults=gcp.container.ClusterNodePoolDefaultsNodeConfigDefaultsArgs(
+                insecure_kubelet_readonly_port_enabled="FALSE"
+            )
+        ),
+    }
+
+
+def _autopilot(name: str, account: gcp.serviceaccount.Account) -> dict[str, Any]:
+    """The identity and the tag of the nodes Autopilot makes."""
+    config = gcp.container
+    return {
+        "enable_autopilot": True,
+        "cluster_autoscaling": config.ClusterClusterAutoscalingArgs(
+            auto_provisioning_defaults=(
+                config.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
+                    service_account=account.email,
+                    oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+                )
+            )
+        ),
+        "node_pool_auto_config": config.ClusterNodePoolAutoConfigArgs(
+            network_tags=config.ClusterNodePoolAutoConfigNetworkTagsArgs(tags=[node_tag(name)]),
+            node_kubelet_config=config.ClusterNodePoolAutoConfigNodeKubeletConfigArgs(
+                insecure_kubelet_readonly_port_enabled="FALSE"
+            ),
+        ),
+    }
+
+
+def _system_pool(
+    name: str,
+    args: ClusterArgs,
+    cluster: gcp.container.Cluster,
+    account: gcp.serviceaccount.Account,
+    opts: pulumi.ResourceOptions,
+) -> gcp.container.NodePool:
+    return gcp.container.NodePool(
+        f"{name}-system",
+        name=SYSTEM_POOL,
+        project=args.project,
+        location=args.region,
+        cluster=cluster.id,
+        node_locations=list(args.system_zones),
+        initial_node_count=1,
+        max_pods_per_node=SYSTEM_PODS_PER_NODE,
+        autoscaling=gcp.container.NodePoolAutoscalingArgs(
+            total_min_node_count=args.system_min,
+            total_max_node_count=args.system_max,
+            location_policy="BALANCED",
+        ),
+        management=gcp.container.NodePoolManagementArgs(auto_repair=True, auto_upgrade=True),
+        upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
+            strategy="SURGE", max_surge=1, max_unavailable=0
+        ),
+        network_config=gcp.container.NodePoolNetworkConfigArgs(enable_private_nodes=True),
+        node_config=gcp.container.NodePoolNodeConfigArgs(
+            machine_type=args.system_machine,
+            disk_type="pd-balanced",
+            disk_size_gb=100,
+            service_account=account.email,
+            **hardened(name, args.labels),
+        ),
+        opts=opts.merge(
+            pulumi.ResourceOptions(
+                # The autoscaler owns the count; an edit here would replace the pool.
+                ignore_changes=["initialNodeCount"],
+                custom_timeouts=pulumi.CustomTimeouts(create="2h", update="2h", delete="2h"),
+            )
+        ),
+    )
 
 
 def hardened(cluster: str, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from catalog.source import docs
-from catalog.versions import GkeVersion
+from catalog.versions import AUTOSCALING_METRIC, GkeVersion
 from config.fields import Cidr, Count, ResourceName, Section, broken
 
 WINDOWS = docs("Maintenance windows and exclusions")
@@ -114,8 +114,10 @@ class SystemPool(Section):
 
 
 class Cluster(Section):
-    """A regional GKE Standard cluster."""
+    """A regional GKE cluster."""
 
+    mode: Literal["standard", "autopilot"] = "standard"
+    """In Autopilot GKE makes the nodes, and `tpuPools` says what pods ask for."""
     channel: Literal["RAPID", "REGULAR", "STABLE", "EXTENDED"]
     """Release channel; dynamic slicing lives on RAPID."""
     version: Annotated[str, AfterValidator(_full_version)]
@@ -125,3 +127,13 @@ class Cluster(Section):
     system_pool: SystemPool = SystemPool()
     extra: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the provider's Cluster that this schema does not model, in snake case."""
+
+    @property
+    def autopilot(self) -> bool:
+        return self.mode == "autopilot"
+
+    @property
+    def hands_over_metrics(self) -> bool:
+        """Whether GKE reads pods' metrics for autoscalers; else an adapter does."""
+        floor = AUTOSCALING_METRIC.version
+        return self.channel == "RAPID" and GkeVersion.parse(self.version) >= floor

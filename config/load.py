@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env
+from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 
 from config.problem import ConfigError
-from config.stack import NAMESPACE, Report, Stack, check
+from config.stack import HUGGING_FACE_TOKEN, NAMESPACE, SECRETS, Report, Stack, check
 
 
 def load() -> Stack:
@@ -25,6 +25,14 @@ def load() -> Stack:
         raise pulumi.RunError(str(error)) from None
 
 
+def hugging_face_token() -> pulumi.Output[str] | None:
+    """The hub's token, marked secret from here on; None where the stack sets none."""
+    given = pulumi.Config(NAMESPACE)
+    if given.get_secret(HUGGING_FACE_TOKEN) is None:
+        return None
+    return given.require_secret(HUGGING_FACE_TOKEN)
+
+
 def default_name(stack: str) -> str:
     """What a stack is called in Google Cloud unless its file says otherwise."""
     return f"{NAMESPACE}-{stack}"
@@ -32,7 +40,14 @@ def default_name(stack: str) -> str:
 
 def _config() -> dict[str, Any]:
     raw: Mapping[str, str] = {**get_config_env(), **CONFIG.get()}
-    return {key: _decode(text) for key, text in raw.items()}
+    return {key: _read(key, text) for key, text in raw.items()}
+
+
+def _read(key: str, text: str) -> Any:
+    if key.partition(":")[2] not in SECRETS:
+        return _decode(text)
+    # As a stack file shows it, so that no value can end in a message.
+    return {"secure": ""} if is_config_secret(key) else ""
 
 
 def _decode(text: str) -> Any:

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network
 from catalog.accelerators import ACCELERATORS
 from catalog.addresses import tpu_pods_per_node
 from catalog.upgrades import surge
+from config.cluster import Cluster
 from config.tpu_pools import DynamicPool, Reservation, StaticPool, TpuPool
 
 SYSTEM_SURGE = 1
@@ -24,6 +25,11 @@ def sized(pools: Mapping[str, TpuPool]) -> Iterator[TpuPool]:
 def surge_hosts(pool: TpuPool) -> int:
     """Hosts an upgrade may add to a pool."""
     return surge(pool.slice, reserved=isinstance(pool.capacity, Reservation)).max_surge
+
+
+def most_nodes(cluster: Cluster, pools: Mapping[str, TpuPool]) -> int:
+    """Nodes of the cluster when every pool is at its largest."""
+    return cluster.system_pool.max + sum(pool.max_hosts for pool in pools.values())
 
 
 def pods_per_node(pool: TpuPool, pods: IPv4Network) -> int:

@@ -15,13 +15,22 @@ from config import translate
 from config.checks import CHECKS
 from config.cluster import Cluster
 from config.fields import LabelKey, LabelValue, ProjectId, ResourceName, Section, matching
+from config.images import Images
 from config.location import Location
 from config.network import Network
+from config.observability import Observability
 from config.problem import ConfigError, Problem, nearest
+from config.queueing import Queueing
+from config.serving import ServedModel
+from config.storage import Storage
 from config.tpu_pools import DynamicPool, TpuPool
 
 NAMESPACE = "tpuserve"
 PROJECT_KEY = "gcp:project"
+
+HUGGING_FACE_TOKEN = "huggingFaceToken"  # noqa: S105  the name of a key
+SECRETS = (HUGGING_FACE_TOKEN,)
+"""Keys that hold a secret beside the sections; only whether they are there is looked at."""
 
 StackName = Annotated[
     ResourceName,
@@ -48,6 +57,12 @@ class Stack(Section):
     network: Network
     cluster: Cluster
     tpu_pools: dict[ResourceName, TpuPool] = Field(default_factory=dict)
+    images: Images = Images()
+    storage: Storage = Storage()
+    serving: dict[ResourceName, ServedModel] = Field(default_factory=dict)
+    observability: Observability = Observability()
+    queueing: Queueing | None = None
+    """Left out, nothing is installed for queues."""
 
     @property
     def slices_dynamically(self) -> bool:
@@ -83,33 +98,41 @@ class Report:
 
 def check(config: Mapping[str, Any], *, name: str, today: date) -> Report:
     """Read the `config:` mapping of a stack file; `name` stands in where the file gives none."""
-    sections, problems = _split(config, name)
+    sections, secrets, problems = _split(config, name)
     values: dict[str, Any] = {}
     for field, info in Stack.model_fields.items():
         value, found = _read(field, info, sections)
         problems += found
-        if value is not None:
+        if value is not None or not found:
             values[field] = value
-    problems += _cross_checks({**values, "today": today})
+    named = frozenset(sections.get(_alias("tpu_pools")) or ())
+    beside = {"today": today, "secrets": secrets, "named_pools": named}
+    problems += _cross_checks({**values, **beside})
     if any(each.severity == "error" for each in problems):
         return Report(None, problems)
     by_alias = {_alias(field): value for field, value in values.items()}
     return Report(Stack.model_validate(by_alias), problems)
 
 
-def _split(config: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Sections by key, and the keys that no program reads."""
+def _split(
+    config: Mapping[str, Any], name: str
+) -> tuple[dict[str, Any], frozenset[str], list[Problem]]:
+    """Sections by key, the secrets that are given, and the keys that no program reads."""
     known = {_alias(field) for field in Stack.model_fields} - {"project"}
     sections: dict[str, Any] = {"name": name}
-    problems = []
+    secrets, problems = set(), []
     for key, value in config.items():
         namespace, _, rest = key.partition(":")
         if key == PROJECT_KEY:
             sections["project"] = value
         elif namespace == NAMESPACE and rest in known:
             sections[rest] = value
+        elif namespace == NAMESPACE and rest in SECRETS:
+            secrets.add(rest)
+            if not (isinstance(value, Mapping) and "secure" in value):
+                problems.append(_plain(key))
         elif namespace == NAMESPACE:
-            fix = nearest(rest, known)
+            fix = nearest(rest, {*known, *SECRETS})
             problems.append(Problem(path=key, value=None, rule="no such section exists", fix=fix))
         elif namespace in ("gcp", "kubernetes"):
             problems.append(
@@ -121,7 +144,17 @@ def _split(config: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[P
                     severity="warning",
                 )
             )
-    return sections, problems
+    return sections, frozenset(secrets), problems
+
+
+def _plain(key: str) -> Problem:
+    return Problem(
+        path=key,
+        value=None,
+        rule="stands in plain text in the stack file",
+        fix=f"revoke it, make a new one, and set it with: pulumi config set --secret {key}",
+        source="Pulumi docs, 'Secrets handling'",
+    )
 
 
 def _read(field: str, info: FieldInfo, sections: Mapping[str, Any]) -> tuple[Any, list[Problem]]:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -100,7 +100,13 @@ def _walk(
 
 
 def _bare(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    """A type without what is said about it, and without the None it may be instead."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        some = [each for each in get_args(annotation) if each is not NoneType]
+        return _bare(some[0]) if len(some) == 1 else annotation
+    return annotation
 
 
 def _field(model: type[BaseModel], key: str) -> Any:

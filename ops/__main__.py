@@ -10,6 +10,7 @@ COMMANDS = {
     "report": "turn a preview's events into a pull-request comment",
     "gate": "stop a preview whose risk nobody accepted",
     "verify": "ask a deployed model real questions and check the answers",
+    "slices": "list slices, who holds them, and what to delete where nobody does",
     "load": "put a served model under load and measure it",
 }
 

@@ -11,6 +11,7 @@ from config.outline import cost_per_hour, describe, slice_counts
 from config.problem import ConfigError
 from config.sizes import pods_per_node, surge_hosts
 from config.stack import Stack
+from ops.slice_plan import slice_tables
 from ops.stack_file import read
 
 app = typer.Typer(add_completion=False)
@@ -30,6 +31,8 @@ def plan(
         raise typer.Exit(1) from None
     console = Console()
     console.print(_pools(checked))
+    for table in slice_tables(checked):
+        console.print(table)
     console.print(_addresses(checked))
     for key, extra in _passed_through(checked).items():
         console.print(f"passed to the provider as it is, {key}: {', '.join(extra)}")

@@ -28,8 +28,8 @@ OWNED = frozenset(
     deletion_protection enable_shielded_nodes gateway_api_config initial_node_count
     ip_allocation_policy location logging_config maintenance_policy
     master_authorized_networks_config min_master_version monitoring_config name network
-    networking_mode node_locations node_pool_defaults private_cluster_config project
-    rbac_binding_config release_channel remove_default_node_pool resource_labels
+    networking_mode node_locations node_pool_defaults pod_autoscaling private_cluster_config
+    project rbac_binding_config release_channel remove_default_node_pool resource_labels
     secret_manager_config security_posture_config service_external_ips_config subnetwork
     workload_identity_config master_auth
     """.split()

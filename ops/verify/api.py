@@ -1,6 +1,7 @@
 """The OpenAI-compatible HTTP API as vLLM speaks it, read strictly."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,14 +40,34 @@ class Api:
     """
 
     def __init__(
-        self, address: Callable[[], str], *, base_path: str, key: str | None, timeout: float
+        self,
+        address: Callable[[], str],
+        *,
+        base_path: str,
+        key: str | None,
+        timeout: float,
+        proxy: Callable[[], str] | None = None,
     ) -> None:
         self._address = address
+        self._proxy = proxy
         self._base_path = base_path.rstrip("/")
         self.timeout = timeout
         self._secrets = (key,) if key else ()
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http: httpx.Client | None = None
+        self._first = threading.Lock()
+
+    def at(self, address: str) -> "Api":
+        """The same caller at another address, reached the same way."""
+        other = Api(
+            lambda: address,
+            base_path=self._base_path,
+            key=None,
+            timeout=self.timeout,
+            proxy=self._proxy,
+        )
+        other._secrets, other._headers = self._secrets, self._headers
+        return other
 
     def close(self) -> None:
         if self._http is not None:
@@ -137,12 +158,16 @@ class Api:
 
     def _client(self) -> tuple[httpx.Client, str]:
         root = self._address().rstrip("/")
-        if self._http is None:
-            # A proxy from the environment must not be asked for an address on this machine.
-            local = urlsplit(root).hostname in {"127.0.0.1", "localhost", "::1"}
-            self._http = httpx.Client(
-                headers=self._headers, timeout=self.timeout, trust_env=not local
-            )
+        with self._first:
+            if self._http is None:
+                # A proxy from the environment must not be asked for an address on this machine.
+                local = urlsplit(root).hostname in {"127.0.0.1", "localhost", "::1"}
+                self._http = httpx.Client(
+                    headers=self._headers,
+                    timeout=self.timeout,
+                    trust_env=not local and self._proxy is None,
+                    proxy=None if self._proxy is None else self._proxy(),
+                )
         return self._http, root
 
 

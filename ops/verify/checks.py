@@ -21,9 +21,12 @@ _LONGEST_POLL = 5.0
 class CheckFailedError(Exception):
     """An answer was not what it must be; `fix` says where to look."""
 
-    def __init__(self, message: str, fix: str = "") -> None:
+    def __init__(
+        self, message: str, fix: str = "", observed: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.fix = fix
+        self.observed = observed or {}
 
 
 class CheckSkippedError(Exception):

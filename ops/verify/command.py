@@ -69,6 +69,13 @@ def verify_command(
     direct: Annotated[
         bool, typer.Option("--direct", help="Use the stack's own address, not kubectl.")
     ] = False,
+    accuracy: Annotated[
+        bool | None,
+        typer.Option(
+            "--accuracy/--no-accuracy",
+            help="Score questions; default: where nobody has published the answers.",
+        ),
+    ] = None,
     evidence: Annotated[
         Path | None,
         typer.Option(help="Evidence file; default .tpuserve/verify[-STACK].json."),
@@ -102,6 +109,7 @@ def verify_command(
         timeout=timeout,
         wait=wait,
         direct=direct,
+        accuracy=accuracy,
     )
     secrets = tuple(filter(None, (key, *(urlsplit(e.url or "").password for e in endpoints))))
     with _termination_as_interrupt(), Display(console, secrets) as display:

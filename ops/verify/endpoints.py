@@ -46,6 +46,26 @@ class Service(BaseModel):
         return cls(namespace=namespace, name=name, port=int(port))
 
 
+class Groups(BaseModel):
+    """How a model's groups of servers are found and counted, where it has some."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
+    )
+
+    namespace: str
+    gateway: str
+    pool: str
+    member: str
+    """`label=value` of the pods that serve HTTP."""
+    prefill: int
+    decode: int
+    engine_ports: dict[str, int]
+    """Where vLLM itself answers, by role."""
+    max_model_len: int
+    local_prefill_tokens: int = 0
+
+
 class Endpoint(BaseModel):
     """One served model, as the stack output `endpoints` describes it.
 
@@ -66,6 +86,12 @@ class Endpoint(BaseModel):
     chat: bool | None = None
     """Whether the model has a chat template; None when nobody knows."""
     startup_seconds: int | None = None
+    groups: Groups | None = None
+    """Prefill and decode on slices of their own, behind a Gateway."""
+    address: str | None = None
+    """Of that Gateway, as the stack knows it."""
+    needs_proof: bool = False
+    """Whether nobody has published this model's answers when it is served like this."""
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

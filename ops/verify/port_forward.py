@@ -32,7 +32,9 @@ class PortForward:
     is still being scheduled or loaded needs several attempts.
     """
 
-    def __init__(self, service: Service, context: str | None = None) -> None:
+    def __init__(
+        self, service: Service, context: str | None = None, *, kind: str = "service"
+    ) -> None:
         self._service = service
         self._command = [
             "kubectl",
@@ -42,7 +44,7 @@ class PortForward:
             "port-forward",
             "--address",
             "127.0.0.1",
-            f"service/{service.name}",
+            f"{kind}/{service.name}",
             f":{service.port}",
         ]
         self._process: subprocess.Popen[str] | None = None

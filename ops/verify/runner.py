@@ -1,18 +1,19 @@
 """Runs the checks against each endpoint and keeps the evidence."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 import httpx
 
-from ops.verify import checks
+from ops.verify import checks, groups
 from ops.verify.api import Api, ApiError
+from ops.verify.cluster import Cluster
 from ops.verify.endpoints import Endpoint, EndpointError
 from ops.verify.evidence import Check, Evidence, Status, Subject
-from ops.verify.port_forward import connect, describe
+from ops.verify.way import Way, describe, way_to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,8 @@ class Options:
     timeout: float = 300
     wait: float | None = None
     direct: bool = False
+    accuracy: bool | None = None
+    """Whether questions are scored; None where the endpoint's answers need proof."""
 
 
 class Reporter(Protocol):
@@ -53,15 +56,20 @@ def verify(
                 model=endpoint.model,
             )
             evidence.endpoints.append(subject)
-            with connect(endpoint, direct=options.direct) as address:
-                _verify_one(
-                    endpoint,
-                    subject=subject,
-                    address=address,
-                    options=options,
-                    reporter=reporter,
-                    key=key,
-                )
+            try:
+                with way_to(endpoint, direct=options.direct) as way:
+                    _verify_one(
+                        endpoint,
+                        subject=subject,
+                        way=way,
+                        options=options,
+                        reporter=reporter,
+                        key=key,
+                    )
+            except EndpointError as error:
+                lost = Check(name="ready", status=Status.FAILED, detail=str(error))
+                subject.checks.append(lost)
+                reporter.checked(subject, lost)
     except KeyboardInterrupt:
         evidence.interrupted = True
     evidence.finished = datetime.now(UTC)
@@ -72,12 +80,18 @@ def _verify_one(
     endpoint: Endpoint,
     *,
     subject: Subject,
-    address: Callable[[], str],
+    way: Way,
     options: Options,
     reporter: Reporter,
     key: str | None,
 ) -> None:
-    api = Api(address, base_path=endpoint.base_path, key=key, timeout=options.timeout)
+    api = Api(
+        way.address,
+        base_path=endpoint.base_path,
+        key=key,
+        timeout=options.timeout,
+        proxy=way.proxy,
+    )
     context = checks.Context(
         api=api,
         model=endpoint.model,
@@ -96,7 +110,7 @@ def _verify_one(
         return checks.wait_until_ready(api, seconds=limit, on_poll=on_poll)
 
     try:
-        for name, check in {"ready": ready, **checks.CHECKS}.items():
+        for name, check in _plan(endpoint, ready, options).items():
             done = _run(name, check, context)
             subject.checks.append(done)
             subject.model = context.model
@@ -107,6 +121,18 @@ def _verify_one(
         api.close()
 
 
+def _plan(endpoint: Endpoint, ready: checks.Check, options: Options) -> dict[str, checks.Check]:
+    """The checks of an endpoint in their order."""
+    found: dict[str, checks.Check] = {"ready": ready, **checks.CHECKS}
+    if endpoint.groups is None:
+        return found
+    # Each leader's metrics are read by themselves; the Gateway's would be anybody's.
+    del found["metrics"]
+    site = groups.Site(endpoint=endpoint, groups=endpoint.groups, cluster=Cluster(endpoint.context))
+    prove = endpoint.needs_proof if options.accuracy is None else options.accuracy
+    return {**groups.before_ready(site), **found, **groups.after_chat(site, prove=prove)}
+
+
 def _run(name: str, check: checks.Check, context: checks.Context) -> Check:
     started = time.perf_counter()
     fix, observed = "", {}
@@ -115,7 +141,10 @@ def _run(name: str, check: checks.Check, context: checks.Context) -> Check:
         status, detail, observed = Status.PASSED, outcome.detail, dict(outcome.observed)
     except checks.CheckSkippedError as reason:
         status, detail = Status.SKIPPED, str(reason)
-    except (checks.CheckFailedError, ApiError) as error:
+    except checks.CheckFailedError as error:
+        status, detail, fix = Status.FAILED, str(error), error.fix
+        observed = dict(error.observed)
+    except ApiError as error:
         status, detail, fix = Status.FAILED, str(error), error.fix
     except httpx.TimeoutException:
         status, detail = Status.FAILED, f"no answer in {context.api.timeout:g} s"

@@ -1,4 +1,4 @@
-"""Every field of a stack file reaches a resource."""
+"""Every field of a stack file reaches a resource or an output."""
 
 import functools
 import json
@@ -38,16 +38,19 @@ def _fields(annotation: Any, seen: set[type]) -> Iterator[str]:
 
 
 def _shape(graph: Graph) -> dict[str, Any]:
-    """What the engine would act on, without the order of registration."""
+    """What the engine would act on, without the order of registration, and what it tells."""
     return {
-        each.urn: (
-            each.inputs,
-            each.protect,
-            each.delete_before_replace,
-            each.ignore_changes,
-            each.replace_on_changes,
-        )
-        for each in graph.resources
+        "outputs": graph.stack_outputs,
+        **{
+            each.urn: (
+                each.inputs,
+                each.protect,
+                each.delete_before_replace,
+                each.ignore_changes,
+                each.replace_on_changes,
+            )
+            for each in graph.resources
+        },
     }
 
 

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import runpy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pulumi.runtime import mocks, rpc, settings
-from pulumi.runtime.config import CONFIG
+from pulumi.runtime.config import set_all_config
 from pulumi.runtime.stack import run_in_stack
 from pulumi.runtime.sync_await import _sync_await
 
@@ -35,6 +35,7 @@ class Registered:
     ignore_changes: tuple[str, ...]
     replace_on_changes: tuple[str, ...]
     create_timeout: str
+    deleted_with: str
 
 
 @dataclass
@@ -107,6 +108,7 @@ class _Monitor(mocks.MockMonitor):
                     ignore_changes=tuple(request.ignoreChanges),
                     replace_on_changes=tuple(request.replaceOnChanges),
                     create_timeout=request.customTimeouts.create,
+                    deleted_with=request.deletedWith,
                 )
             )
         return response
@@ -136,6 +138,12 @@ def _computed(args: mocks.MockResourceArgs) -> dict[str, Any]:
     computed: dict[str, dict[str, Any]] = {
         "gcp:compute/network:Network": {"name": f"{args.name}-1a2b3c4"},
         "gcp:compute/router:Router": {"name": f"{args.name}-1a2b3c4"},
+        "gcp:compute/address:Address": {"name": f"{args.name}-1a2b3c4", "address": "10.0.0.9"},
+        "gcp:compute/globalAddress:GlobalAddress": {
+            "name": f"{args.name}-1a2b3c4",
+            "address": "203.0.113.9",
+        },
+        "gcp:storage/bucket:Bucket": {"projectNumber": 123456789012},
         "gcp:serviceaccount/account:Account": {
             "email": f"{args.inputs.get('accountId')}@p.iam.gserviceaccount.com",
             "member": f"serviceAccount:{args.inputs.get('accountId')}@p.iam.gserviceaccount.com",
@@ -168,15 +176,19 @@ def record(
     stack: str = "test",
     preview: bool = False,
     program: Path = ROOT / "__main__.py",
+    secrets: Collection[str] = (),
 ) -> Graph:
-    """The graph a stack file makes; `preview` leaves ids and computed outputs unknown."""
+    """The graph a stack file makes; `preview` leaves ids and computed outputs unknown.
+
+    `secrets` names the keys of `config` whose values the engine would hand over as secrets.
+    """
     graph = Graph()
     asyncio.set_event_loop(asyncio.new_event_loop())
     monitor = _Monitor(graph, preview=preview)
     settings.ROOT.set(_NO_STACK)
     mocks.set_mocks(monitor.mocks, project=PROJECT, stack=stack, preview=preview, monitor=monitor)
     settings.ROOT.set(None)
-    CONFIG.set({key: _encode(value) for key, value in config.items()})
+    set_all_config({key: _encode(value) for key, value in config.items()}, list(secrets))
     _sync_await(run_in_stack(lambda: _run(program)))
     return graph
 

@@ -1,0 +1,53 @@
+"""Wrong words about models on slices are told: the field, the rule, the fix, and nothing else."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config.problem import Problem
+from config.stack import Report, check
+from tests.support.files import stack_config
+from tests.support.variants import changed
+
+TODAY = date(2026, 12, 1)
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "bad_disaggregated.yaml").read_text()
+)
+ANYTHING = "*"
+"""Where one wrong word breaks rules of other sections as well, which have tests of their own."""
+
+
+def _check(changes: dict[str, Any]) -> Report:
+    config = changed(stack_config("prod"), changes)
+    return check(config, name="tpuserve-test", today=TODAY)
+
+
+def _matches(problem: Problem, wanted: list[str]) -> bool:
+    path, rule, fix = wanted
+    return problem.path == path and rule in problem.rule and fix in problem.fix
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_wrong_is_told_and_nothing_beside(name: str) -> None:
+    wanted = [each for each in CASES[name]["errors"] if each[0] != ANYTHING]
+    errors = _check(CASES[name]["set"]).errors
+    assert [each for each in wanted if not any(_matches(p, each) for p in errors)] == []
+    if len(wanted) == len(CASES[name]["errors"]):
+        assert [str(p) for p in errors if not any(_matches(p, each) for each in wanted)] == []
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(CASES) >= 25
+
+
+def test_a_lopsided_stack_is_warned() -> None:
+    warnings = _check({"tpuserve:serving.qwen.decode.replicas": 20}).warnings
+    assert [each.path for each in warnings] == ["tpuserve:serving.qwen"]
+
+
+def test_a_short_answer_time_is_warned() -> None:
+    warnings = _check({"tpuserve:serving.qwen.answerSeconds": 30}).warnings
+    assert [each.path for each in warnings] == ["tpuserve:serving.qwen.answerSeconds"]

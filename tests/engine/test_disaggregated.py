@@ -1,0 +1,97 @@
+"""The prod stack's model on the real engine: up, verified from its outputs, grown, shrunk, gone."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.verify import Options, endpoints_of, verify
+from ops.verify.evidence import Status
+from tests.ops.test_verify_groups import KUBECTL, Silent, cluster
+from tests.support.engine import Steps, simulated
+from tests.support.files import stack_config
+from tests.support.split_servers import ENGINE, FRONT, GATEWAY, serve
+from tests.support.variants import changed
+
+pytestmark = pytest.mark.engine
+
+DECODE = "tpuserve:serving.qwen.decode.replicas"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("split")
+
+
+@pytest.fixture(scope="module")
+def outputs(root: Path) -> Iterator[dict[str, Any]]:
+    with simulated(root, "prod") as sim:
+        sim.up()
+        yield sim.outputs()
+
+
+def grown(root: Path, decode: int) -> Steps:
+    steps = Steps()
+    config = changed(stack_config("prod"), {DECODE: decode})
+    with simulated(root, "prod", config) as sim:
+        sim.up(on_event=steps)
+    return steps
+
+
+@pytest.mark.usefixtures("outputs")
+class TestLife:
+    """In order: each starts where the one before ended."""
+
+    def test_the_outputs_are_what_verify_needs(
+        self, outputs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (found,) = endpoints_of(outputs)
+        assert found.groups is not None
+        assert found.groups.engine_ports == {"prefill": FRONT, "decode": ENGINE}
+        assert outputs["verify"].endswith("--accuracy")
+        table, program = tmp_path / "table.json", tmp_path / "kubectl"
+        program.write_text(KUBECTL.format(python=sys.executable, table=str(table)))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}")
+        with serve(prefill=found.groups.prefill, decode=found.groups.decode) as site:
+            table.write_text(json.dumps(cluster(site)))
+            here = found.model_copy(update={"url": site.url, "address": GATEWAY})
+            evidence = verify(
+                [here], options=Options(direct=True, wait=5, timeout=20), reporter=Silent()
+            )
+        checks = {each.name: each.status for each in evidence.endpoints[0].checks}
+        assert set(checks.values()) == {Status.PASSED}
+        assert checks["accuracy"] is Status.PASSED
+
+    def test_one_more_group_is_one_more_object(self, root: Path) -> None:
+        made = [each for each in grown(root, 5).changes if "qwen" in each[1]]
+        assert made == [("create", "qwen-decode-4"), ("create", "qwen-decode-4-lws")]
+
+    def test_fewer_groups_take_whole_objects_away(self, root: Path) -> None:
+        gone = [each for each in grown(root, 3).changes if "qwen" in each[1]]
+        assert {operation for operation, _ in gone} == {"delete"}
+        assert {name for _, name in gone} == {
+            f"qwen-decode-{index}{end}" for index in (3, 4) for end in ("", "-lws")
+        }
+
+    def test_destroy_takes_groups_before_anything_they_stand_on(self, root: Path) -> None:
+        order: list[str] = []
+        with simulated(
+            root, "prod", changed(stack_config("prod"), {"tpuserve:protect": False})
+        ) as sim:
+            sim.up()
+            steps = Steps()
+            sim.destroy(on_event=steps)
+            order = [name for operation, name in steps.taken if operation == "delete"]
+        last_group = max(order.index(name) for name in order if name.endswith("-lws"))
+        for name in (
+            "cubes-000",
+            "cubes-001",
+            "queues-tpu-queue",
+            "qwen-router",
+            "tpuserve-prod-cluster",
+        ):
+            assert order.index(name) > last_group, name
