@@ -17,7 +17,7 @@ from components.secrets import HuggingFaceToken, HuggingFaceTokenArgs
 from components.serving.disaggregated import Disaggregated, DisaggregatedArgs
 from components.serving.metrics_adapter import MetricsAdapter, MetricsAdapterArgs
 from components.serving.namespace import ServingNamespace, ServingNamespaceArgs
-from components.serving.scripts import ServerScripts, ServerScriptsArgs
+from components.serving.server_home import ServerHome, ServerHomeArgs
 from components.serving.single_host import SingleHost, SingleHostArgs
 from components.slice_controller import SliceController, SliceControllerArgs
 from components.sliced_job import SlicedJob, SlicedJobArgs
@@ -33,9 +33,9 @@ from components.tpu_pool import (
 from config.load import hugging_face_token, load
 from config.outline import cost_per_hour, describe, endpoint, queue_table, slice_table
 from config.queueing import QUEUE
-from config.servers import hub_secret, needs_adapter, servers
-from config.sliced import alert_note, sliced_endpoint, sliced_servers
+from config.servers import Server, hub_secret, needs_adapter, servers
 from config.sizes import most_nodes, pods_per_node
+from config.sliced import SlicedServer, alert_note, sliced_endpoint, sliced_servers
 from config.tpu_pools import DynamicPool, cube
 
 stack = load()
@@ -209,18 +209,20 @@ if queueing is not None:
             key,
             SlicedJobArgs(
                 queue=rules,
+                home=queues.namespaces[said.namespace],
                 job=Job(name=key, queue=QUEUE, **dict(said)),
                 after=slices_ready,
             ),
             on_cluster,
         )
     if queueing.smoke is not None:
-        home = queueing.smoke.namespace or queueing.every_namespace[0]
+        quiet = queueing.smoke.namespace or queueing.every_namespace[0]
         smoke = SliceSmoke(
             "smoke",
             SliceSmokeArgs(
                 queue=rules,
-                namespace=home,
+                home=queues.namespaces[quiet],
+                namespace=quiet,
                 image=queueing.smoke.image,
                 sub=SmokeJob(**dict(queueing.smoke.sub)),
                 super=SmokeJob(**dict(queueing.smoke.super)),
@@ -235,7 +237,8 @@ if queueing is not None:
     pulumi.export("slices", slice_table(queueing, stack.tpu_pools))
 
 served, sliced = servers(stack), sliced_servers(stack)
-if served or sliced:
+models: dict[str, Server | SlicedServer] = {**served, **sliced}
+if models:
     store = ModelStore(
         stack.name,
         ModelStoreArgs(
@@ -250,7 +253,7 @@ if served or sliced:
                 key: Reader(
                     namespace=server.said.namespace, account=key, bucket=server.foreign_bucket
                 )
-                for key, server in [*served.items(), *sliced.items()]
+                for key, server in models.items()
             },
             after=[services.services["storage"]],
         ),
@@ -280,7 +283,7 @@ if served or sliced:
             image=stack.images.staging,
             models={
                 key: Staged(model=server.said.profile, revision=server.said.revision)
-                for key, server in [*served.items(), *sliced.items()]
+                for key, server in models.items()
                 if server.said.revision is not None
             },
             token=token.path if token else None,
@@ -338,10 +341,10 @@ if served or sliced:
         )
         for key, server in served.items()
     }
-    scripts = {
-        namespace: ServerScripts(
+    server_homes = {
+        namespace: ServerHome(
             f"{namespace}-servers",
-            ServerScriptsArgs(namespace=queues.namespaces[namespace]),
+            ServerHomeArgs(namespace=queues.namespaces[namespace]),
             on_cluster,
         )
         for namespace in sorted({server.said.namespace for server in sliced.values()})
@@ -376,7 +379,7 @@ if served or sliced:
                 api_key_secret=server.said.api_key_secret,
                 cache_bucket=store.cache,
                 script_image=stack.images.staging,
-                scripts=scripts[server.said.namespace].scripts,
+                scripts=server_homes[server.said.namespace].scripts,
                 router_after=[cluster.ready],
                 after=[*store.may_read[key], *staging.staged.get(key, ()), *slices_ready],
             ),
@@ -402,7 +405,7 @@ if served or sliced:
             | {
                 key: Watched(
                     namespace=server.said.namespace,
-                    home=scripts[server.said.namespace],
+                    home=server_homes[server.said.namespace],
                     pod_labels=split[key].pod_labels,
                     startup_seconds=server.startup_seconds,
                     note=alert_note(server, pulumi.get_stack()),

@@ -104,7 +104,9 @@ def _pod(job: Job) -> dict[str, Any]:
         "restartPolicy": "Never",
         "nodeSelector": node_selector(job.slice),
         "tolerations": [TOLERATION],
+        "serviceAccountName": job.name,
         "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 30,
         "containers": [
             {

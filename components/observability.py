@@ -103,7 +103,7 @@ class Observability(pulumi.ComponentResource):
                     conditions=[_condition(text)],
                     documentation=gcp.monitoring.AlertPolicyDocumentationArgs(
                         content=" ".join(filter(None, (text.advice, watched.note))),
-                        mime_type="text/markdown"
+                        mime_type="text/markdown",
                     ),
                     notification_channels=[*args.channels, *(each.id for each in channels)],
                     user_labels=dict(args.labels),

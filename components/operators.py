@@ -141,7 +141,9 @@ JOBSET_PROBE: Mapping[str, Any] = {
 
 def _idle_pod() -> dict[str, Any]:
     return {
+        "serviceAccountName": GATE,
         "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
         "containers": [
             {
                 "name": "never-runs",

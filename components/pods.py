@@ -170,8 +170,6 @@ def from_namespaces(
 def from_ranges(ranges: Sequence[str]) -> list[k8s.networking.v1.NetworkPolicyPeerArgs]:
     """Addresses, as callers."""
     return [
-        k8s.networking.v1.NetworkPolicyPeerArgs(
-            ip_block=k8s.networking.v1.IPBlockArgs(cidr=each)
-        )
+        k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=each))
         for each in ranges
     ]

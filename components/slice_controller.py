@@ -126,6 +126,26 @@ class SliceController(pulumi.ComponentResource):
             ),
             opts=child,
         )
+        pods.deny_all(f"{name}-deny-all", inside, child)
+        k8s.networking.v1.NetworkPolicy(
+            f"{name}-webhook-only",
+            metadata=meta.ObjectMetaArgs(name="webhook-only", namespace=inside, labels=LABELS),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=meta.LabelSelectorArgs(match_labels=LABELS),
+                policy_types=["Ingress"],
+                # The API server has no address of its own here that could be named.
+                ingress=[
+                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+                        ports=[
+                            k8s.networking.v1.NetworkPolicyPortArgs(
+                                port=WEBHOOK_PORT, protocol="TCP"
+                            )
+                        ]
+                    )
+                ],
+            ),
+            opts=child,
+        )
         # Before the pods: the certificate's authority is written into it, too.
         webhooks = _webhooks(f"{name}-webhooks", service, child)
         self.ready = apps.Deployment(

@@ -7,6 +7,7 @@ import pulumi
 
 from catalog.jobs import Job, jobset
 from catalog.workloads import PRIORITY_LABEL, QUEUE_LABEL, Flaw, Queue, flaws
+from components import pods
 from components.hooks import explained
 from components.manifest import Manifest, waiting_for
 
@@ -29,6 +30,8 @@ class FlawedJobError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class SlicedJobArgs:
     queue: Queue
+    home: pulumi.Input[str]
+    """The job's namespace, once it exists."""
     job: Job
     admitted_seconds: int | None = None
     """How long the update waits for chips and slices; without it the job is left in the queue."""
@@ -39,6 +42,7 @@ class SlicedJob(pulumi.ComponentResource):
     """A JobSet with a pod on each host of its slices. Every rule is checked before it is sent."""
 
     job_name: pulumi.Output[str]
+    """Also the name of its service account, for grants by Workload Identity."""
     jobset: pulumi.Resource
 
     def __init__(
@@ -53,12 +57,15 @@ class SlicedJob(pulumi.ComponentResource):
         metadata, job = manifest["metadata"], args.job
         if args.admitted_seconds is not None:
             metadata["annotations"] = waiting_for(ADMITTED, args.admitted_seconds)
+        account = pods.account(
+            f"{name}-account", job.name, args.home, pulumi.ResourceOptions(parent=self)
+        )
         sent = Manifest(
             f"{name}-jobset",
             manifest,
             pulumi.ResourceOptions(
                 parent=self,
-                depends_on=list(args.after),
+                depends_on=[account, *args.after],
                 # A JobSet's jobs are fixed once it is made.
                 replace_on_changes=[
                     "spec.replicatedJobs",

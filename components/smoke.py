@@ -50,6 +50,7 @@ class SmokeJob:
 @dataclass(frozen=True, kw_only=True)
 class SliceSmokeArgs:
     queue: Queue
+    home: pulumi.Input[str]
     namespace: str
     image: str
     sub: SmokeJob
@@ -81,6 +82,7 @@ class SliceSmoke(pulumi.ComponentResource):
                 f"{name}-{key}",
                 SlicedJobArgs(
                     queue=args.queue,
+                    home=args.home,
                     job=job,
                     admitted_seconds=args.admitted_seconds,
                     after=after,

@@ -5,7 +5,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from catalog.images import MODEL_SERVER
 from catalog.partitions import DYNAMIC, UnknownShapeError, slice_of
 from catalog.releases import LIBRARIES, RELEASE_SETS, ReleaseSet, matched
 from catalog.source import READ, Source
@@ -137,7 +136,7 @@ class Smoke(Section):
 
     namespace: Namespace | None = None
     """The first namespace of the queues unless given."""
-    image: str = MODEL_SERVER
+    image: str
     """Anything with Python and JAX for TPU."""
     sub: SmokeShape = SmokeShape.model_validate({"shape": "2x2x2", "count": 6, "priority": "low"})
     super: SmokeShape = SmokeShape.model_validate({"shape": "4x4x8", "priority": "medium"})

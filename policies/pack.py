@@ -198,10 +198,11 @@ def _settings(rule: Rule, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _policy(rule: Rule, level: EnforcementLevel, ledger: Ledger) -> Policy:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
+        # Kept for rules on the whole stack too: later the engine shows outputs, unknown by then.
+        resource = ledger.resource(args)
         if not rule.on.matches(args.resource_type):
             return
         config = plain(args.get_config())
-        resource = ledger.resource(args)
         verdict = judge(rule, resource, _settings(rule, config))
         for finding in ledger.settle(rule, resource, verdict, config):
             report(finding.text, None)

@@ -194,9 +194,7 @@ def _pool_reader(
             api_group="rbac.authorization.k8s.io", kind="Role", name=role.metadata.name
         ),
         subjects=[
-            rbac.SubjectArgs(
-                kind="ServiceAccount", name=account.metadata.name, namespace=args.home
-            )
+            rbac.SubjectArgs(kind="ServiceAccount", name=account.metadata.name, namespace=args.home)
         ],
         opts=child,
     )
@@ -263,4 +261,3 @@ def _disruption(name: str, args: DisaggregatedArgs, child: pulumi.ResourceOption
             ),
             opts=child,
         )
-

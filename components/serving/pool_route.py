@@ -1,6 +1,5 @@
 """The way from a Gateway to an InferencePool: what is healthy, and how long an answer may take."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi

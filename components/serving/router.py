@@ -92,9 +92,7 @@ class Router(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(name=f"{name}-epp", namespace=args.namespace),
             spec={
                 "selector": {"matchLabels": picker},
-                "endpoints": [
-                    {"port": PICKER_METRICS_PORT, "path": "/metrics", "interval": "15s"}
-                ],
+                "endpoints": [{"port": PICKER_METRICS_PORT, "path": "/metrics", "interval": "15s"}],
             },
             opts=child.merge(pulumi.ResourceOptions(depends_on=[release])),
         )

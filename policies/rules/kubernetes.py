@@ -54,6 +54,10 @@ NAMESPACED = (
         and t.startswith("kubernetes:"),
     )
 )  # fmt: skip
+PLACED = Selector("namespaced objects", NAMESPACED.matches).where(
+    "namespaced objects with something to judge",
+    lambda r: r.type.rpartition(":")[2] != "JobSet" or any(pods(r)),
+)
 EXTERNAL_CLASSES = (
     "gke-l7-global-external-managed",
     "gke-l7-regional-external-managed",
@@ -213,9 +217,10 @@ def pod_security_level(namespace: Resource) -> Iterator[str]:
     fix="Set metadata.namespace.",
     url=links.HARDENING,
     refs=[links.cis("4.6.4"), links.trivy("KSV-0110")],
-    guards=[Guard("metadata.namespace", "default", on=Selector(
-        "namespaced objects", NAMESPACED.matches)),
-        Guard("metadata.namespace", DROP, on=Selector("namespaced objects", NAMESPACED.matches))],
+    guards=[
+        Guard("metadata.namespace", "default", on=PLACED),
+        Guard("metadata.namespace", DROP, on=PLACED),
+    ],
 )  # fmt: skip
 def not_in_default(thing: Part) -> Iterator[str]:
     resource = thing.resource
@@ -238,7 +243,8 @@ def _denies_all(policy: Resource, namespace: str) -> bool:
 
 
 def _first_pod_of(namespace: str | None, stack: Stack) -> Pod | None:
-    return next((p for p in stack.of(POD) if p.namespace == namespace), None)
+    runs = (p for p in stack.of(POD) if p.resource.raw("spec.replicas") != 0)
+    return next((p for p in runs if namespace is not None and p.namespace == namespace), None)
 
 
 @rule(
@@ -259,10 +265,8 @@ def _first_pod_of(namespace: str | None, stack: Stack) -> Pod | None:
 )  # fmt: skip
 def default_deny(pod: Pod, stack: Stack) -> Iterator[str]:
     namespace = pod.namespace
-    if namespace is None or _first_pod_of(namespace, stack) is None:
-        return
     first = _first_pod_of(namespace, stack)
-    if first is None or first.resource is not pod.resource or first.path != pod.path:
+    if namespace is None or first is None or first.resource is not pod.resource or first.path != pod.path:
         return  # one message a namespace
     if not any(_denies_all(policy, namespace) for policy in stack.of(NETWORK_POLICY)):
         yield (

@@ -102,6 +102,8 @@ def real_quota(queue: Resource, stack: Stack, settings: dict[str, Any]) -> Itera
         flavor = _named(FLAVOR, flavor_name, stack)
         if resource != TPU_RESOURCE or count is None or flavor is None or not stack.of(TPU_POOL):
             continue
+        if count == 0 and ACCELERATOR_LABEL not in flavor.mapping("spec.nodeLabels"):
+            continue  # nodes without TPUs
         chips = _capacity(flavor, stack)
         if count > chips:
             yield (
@@ -183,8 +185,6 @@ def queue_fields(queue: Resource) -> Iterator[str]:
     url=links.DYNAMIC_SLICING,
     guards=[
         Guard("spec.levels", lambda levels: levels[:-1]),
-        Guard("spec.levels", [{"nodeLabel": "kubernetes.io/hostname"}],
-              when=lambda t: len(t.each("spec.levels")) > 1),
     ],
 )  # fmt: skip
 def topology_levels(topology: Resource, stack: Stack) -> Iterator[str]:

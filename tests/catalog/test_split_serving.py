@@ -139,7 +139,7 @@ class TestRoles:
             ({"image": "other"}, "image"),
             ({"extra_arguments": ("--block-size=64",)}, "--block-size"),
         ):
-            found = disagreements(prefill, replace(decode, **change))  # type: ignore[arg-type]
+            found = disagreements(prefill, replace(decode, **change))
             assert any(words in each for each in found), change
 
     def test_the_script_that_joins_hosts_moved_with_a_release(self) -> None:

@@ -62,6 +62,19 @@ def test_pods_and_partitions_follow_from_the_shape(
     }
 
 
+def test_each_job_has_an_account_of_its_own() -> None:
+    config = changed(
+        lab_config(),
+        {"tpuserve:queueing.jobs.train": TRAIN, "tpuserve:queueing.smoke": None},
+    )
+    graph = record(config)
+    account = graph.one("ServiceAccount", "train-account").inputs
+    assert account["metadata"] == {"name": "train", "namespace": "lab"}
+    assert account["automountServiceAccountToken"] is False
+    pod = _job(graph.one("JobSet", "train-jobset"))["template"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "train"
+
+
 def test_pods_ask_for_healthy_hosts_and_never_for_a_formed_slice() -> None:
     pod = _job(jobset())["template"]["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {
@@ -126,7 +139,7 @@ def test_a_job_that_would_never_run_is_refused_with_every_reason() -> None:
         memory="1Gi",
         restarts=0,
     )
-    args = SlicedJobArgs(queue=queue, job=job, after=[])
+    args = SlicedJobArgs(queue=queue, home="lab", job=job, after=[])
     with pytest.raises(FlawedJobError, match="would never run") as refused:
         SlicedJob("train", args, pulumi.ResourceOptions())
     said = [each.path.rsplit("[", 1)[0].rsplit(".", 1)[-1] for each in refused.value.flaws]

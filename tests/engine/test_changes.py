@@ -1,4 +1,4 @@
-"""What a change of a stack file makes the engine do."""
+"""What a change of a stack file makes the engine do to what the stack stands on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,9 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
-    with simulated(tmp_path_factory.mktemp("prod"), "prod", {"protect": False}) as sim:
+    with simulated(
+        tmp_path_factory.mktemp("prod"), "bare-prod", {"tpuserve:protect": False}
+    ) as sim:
         sim.up()
         yield sim
 

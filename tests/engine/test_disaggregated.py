@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outputs(root: Path) -> Iterator[dict[str, Any]]:
     with simulated(root, "prod") as sim:
         sim.up()
-        yield sim.outputs()
+        yield {name: each.value for name, each in sim.outputs().items()}
 
 
 def grown(root: Path, decode: int) -> Steps:
@@ -78,20 +78,14 @@ class TestLife:
         }
 
     def test_destroy_takes_groups_before_anything_they_stand_on(self, root: Path) -> None:
-        order: list[str] = []
-        with simulated(
-            root, "prod", changed(stack_config("prod"), {"tpuserve:protect": False})
-        ) as sim:
+        steps = Steps()
+        unlocked = changed(stack_config("prod"), {"tpuserve:protect": False})
+        with simulated(root, "prod", unlocked) as sim:
             sim.up()
-            steps = Steps()
             sim.destroy(on_event=steps)
-            order = [name for operation, name in steps.taken if operation == "delete"]
-        last_group = max(order.index(name) for name in order if name.endswith("-lws"))
-        for name in (
-            "cubes-000",
-            "cubes-001",
-            "queues-tpu-queue",
-            "qwen-router",
-            "tpuserve-prod-cluster",
-        ):
-            assert order.index(name) > last_group, name
+        order = [name for operation, name in steps.taken if operation == "delete"]
+        groups = [name for name in order if name.startswith("qwen-") and name.endswith("-lws")]
+        last = max(order.index(name) for name in groups)
+        beneath = ("cubes-000", "cubes-001", "queues-tpu-queue", "qwen-router", "qwen-gateway")
+        assert len(groups) == 6
+        assert [name for name in beneath if order.index(name) < last] == []

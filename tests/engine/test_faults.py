@@ -35,7 +35,7 @@ def _complete(sim: Sim) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_the_next_update_finishes_after_an_error(tmp_path: Path, kind: str) -> None:
-    with simulated(tmp_path, "prod") as sim:
+    with simulated(tmp_path, "bare-prod") as sim:
         sim.cloud.set_faults(FAULTS[kind])
         with pytest.raises(OperationFailed, match="googleapi: Error"):
             sim.up()
@@ -47,18 +47,18 @@ def test_the_next_update_finishes_after_an_error(tmp_path: Path, kind: str) -> N
 
 
 def test_a_killed_engine_is_picked_up_again(tmp_path: Path) -> None:
-    with simulated(tmp_path, "prod") as sim:
+    with simulated(tmp_path, "bare-prod") as sim:
         sim.cloud.set_faults("create Cluster=crash-before")
         with pytest.raises(OperationFailed, match="killed"):
             sim.up()
-    with simulated(tmp_path, "prod") as sim:
+    with simulated(tmp_path, "bare-prod") as sim:
         sim.cloud.set_faults("")
         sim.cancel()
         _complete(sim)
 
 
 def test_a_network_in_use_is_not_lost_by_a_failed_destroy(tmp_path: Path) -> None:
-    with simulated(tmp_path, "dev") as sim:
+    with simulated(tmp_path, "bare-dev") as sim:
         sim.up()
         sim.cloud.set_faults("delete Network=in-use")
         with pytest.raises(OperationFailed, match="already being used"):

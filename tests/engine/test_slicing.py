@@ -307,8 +307,7 @@ class TestTrouble:
             assert list(slices(sim)) == ["lab/super-slice"]
 
     def test_chips_that_are_held_stop_a_job_and_the_update_says_which(self, tmp_path: Path) -> None:
-        alone = section(smoke={"super": {"shape": "4x4x8", "priority": "high"}})
-        with lab(tmp_path, alone) as sim:
+        with lab(tmp_path) as sim:
             sim.cloud.set_faults("create Slice@lab-super-slice*=error*0")
             with pytest.raises(OperationFailed) as failed:
                 sim.up()

@@ -74,21 +74,21 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fresh(tmp_path_factory: pytest.TempPathFactory, pack: Path) -> Path:
     """The first preview of prod, before anything exists."""
     folder = tmp_path_factory.mktemp("fresh") / "prod"
-    with simulated(tmp_path_factory.mktemp("nothing"), "prod") as sim:
+    with simulated(tmp_path_factory.mktemp("nothing"), "bare-prod") as sim:
         _preview(sim, folder, pack)
     return folder
 
 
 @pytest.fixture(scope="module")
 def sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
-    with simulated(tmp_path_factory.mktemp("cloud"), "prod") as sim:
+    with simulated(tmp_path_factory.mktemp("cloud"), "bare-prod") as sim:
         sim.up()
         yield sim
 
 
 @pytest.fixture(scope="module")
 def unprotected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
-    with simulated(tmp_path_factory.mktemp("open"), "prod", {"protect": False}) as sim:
+    with simulated(tmp_path_factory.mktemp("open"), "bare-prod", {"protect": False}) as sim:
         sim.up()
         yield sim
 

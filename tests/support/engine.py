@@ -8,7 +8,7 @@ from typing import Any
 from pulumi.automation import events
 
 from simcloud.engine import Sim
-from tests.support.files import ROOT
+from tests.support.files import ROOT, stack_config
 
 FAST = 0.005
 """Seconds a simulated minute takes in tests."""
@@ -16,14 +16,19 @@ FAST = 0.005
 
 @contextmanager
 def simulated(
-    root: Path, stack: str, config: Mapping[str, Any] | None = None, scale: float = FAST
+    root: Path, name: str, config: Mapping[str, Any] | None = None, scale: float = FAST
 ) -> Iterator[Sim]:
-    """A shipped stack in a scratch cloud below `root`; state there is picked up again."""
+    """A shipped stack in a scratch cloud below `root`, `bare-NAME` without what runs in it.
+
+    State below `root` is picked up again.
+    """
+    stack = name.removeprefix("bare-")
+    bare = stack != name
     with Sim(
         root,
         stack=stack,
-        config_file=ROOT / f"Pulumi.{stack}.yaml",
-        config=config,
+        config_file=None if bare else ROOT / f"Pulumi.{stack}.yaml",
+        config={**(stack_config(name) if bare else {}), **(config or {})},
         program=ROOT / "__main__.py",
         scale=scale,
     ) as sim:

@@ -37,9 +37,7 @@ def as_sent(each: Registered) -> dict[str, Any]:
 
 def _without(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {
-            key: _without(inner) for key, inner in value.items() if not key.startswith(PULUMI)
-        }
+        return {key: _without(inner) for key, inner in value.items() if not key.startswith(PULUMI)}
     if isinstance(value, list):
         return [_without(each) for each in value]
     return value
