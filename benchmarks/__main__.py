@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure
 
-MODULES = ("errors", "demo", "preview", "deploy")
+MODULES = ("errors", "demo", "preview", "deploy", "policies", "serve")
 PAGE = Path(__file__).parent / "README.md"
 
 HEAD = """# Benchmarks
