@@ -466,4 +466,11 @@ pulumi.export(
 )
 pulumi.export("tpuPools", {key: describe(pool) for key, pool in stack.tpu_pools.items()})
 pulumi.export("costPerHour", cost_per_hour(stack))
-pulumi.export("versions", {"gke": stack.cluster.version, "channel": stack.cluster.channel})
+pulumi.export(
+    "versions",
+    {
+        "gke": stack.cluster.version,
+        "channel": stack.cluster.channel,
+        **(queueing.releases.model_dump() if queueing else {}),
+    },
+)

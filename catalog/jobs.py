@@ -13,6 +13,7 @@ from catalog.partitions import (
     partition,
     slice_of,
 )
+from catalog.quantities import canonical
 from catalog.workloads import JOBSET, PRIORITY_LABEL, QUEUE_LABEL
 
 API_VERSION = "jobset.x-k8s.io/v1alpha2"
@@ -99,7 +100,8 @@ def node_selector(of: Slice) -> dict[str, str]:
 
 
 def _pod(job: Job) -> dict[str, Any]:
-    chips = job.slice.machine.chips
+    chips = str(job.slice.machine.chips)
+    cpu, memory = canonical(job.cpu), canonical(job.memory)
     return {
         "restartPolicy": "Never",
         "nodeSelector": node_selector(job.slice),
@@ -115,8 +117,8 @@ def _pod(job: Job) -> dict[str, Any]:
                 "command": list(job.command),
                 **_environment(job),
                 "resources": {
-                    "requests": {"cpu": job.cpu, "memory": job.memory, TPU: chips},
-                    "limits": {"memory": job.memory, TPU: chips},
+                    "requests": {"cpu": cpu, "memory": memory, TPU: chips},
+                    "limits": {"memory": memory, TPU: chips},
                 },
                 "securityContext": {
                     "allowPrivilegeEscalation": False,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from fractions import Fraction
 from typing import Any, Literal
 
 from catalog.accelerators import CUBE, SUB_CUBE, TPU7X, Slice
@@ -28,6 +29,7 @@ from catalog.partitions import (
     partition,
     slice_of,
 )
+from catalog.quantities import amount
 from catalog.releases import RELEASE_SETS, ReleaseSet
 from catalog.source import READ, Source
 
@@ -45,6 +47,7 @@ LABELS = Source("Kubernetes docs, 'Labels and Selectors': 63 characters", READ)
 
 LABEL_LIMIT = 63
 POD_SUFFIX = len("-abcde")
+HOST = TPU7X.machine("tpu7x-standard-4t")
 DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -117,6 +120,22 @@ class _Template:
             int(((each.get("resources") or {}).get("limits") or {}).get(TPU, 0))
             for each in self.spec.get("containers") or ()
         )
+
+    def words(self, resource: str) -> str:
+        """Requests of the regular containers as they are written."""
+        return " + ".join(self._requests(resource))
+
+    def requested(self, resource: str) -> Fraction:
+        return sum(map(amount, self._requests(resource)), Fraction(0))
+
+    def _requests(self, resource: str) -> list[str]:
+        """A limit alone is also the request."""
+        asked = [
+            {**(given.get("limits") or {}), **(given.get("requests") or {})}
+            for each in self.spec.get("containers") or ()
+            if (given := each.get("resources") or {})
+        ]
+        return [str(each[resource]) for each in asked if resource in each]
 
 
 def flaws(manifest: Mapping[str, Any], queue: Queue) -> list[Flaw]:
@@ -299,15 +318,23 @@ def _placement(template: _Template) -> Iterator[Flaw]:
             "the pod's own tolerations",
             fix=f"Add {{key: {TPU}, operator: Exists, effect: NoSchedule}}.",
         )
-    chips = TPU7X.machine("tpu7x-standard-4t").chips
-    if template.chips != chips:
+    if template.chips != HOST.chips:
         yield Flaw(
             path=f"{path}.containers[*].resources.limits[{TPU}]",
             value=template.chips,
-            rule=f"a pod has a host of a slice to itself: {chips} chips",
-            fix=f"Set the limit of one container to {chips}.",
+            rule=f"a pod has a host of a slice to itself: {HOST.chips} chips",
+            fix=f"Set the limit of one container to {HOST.chips}.",
             source=CONTROLLER,
         )
+    for resource, whole in (("cpu", f"{HOST.vcpus}"), ("memory", f"{HOST.memory_gib}Gi")):
+        if template.requested(resource) >= amount(whole):
+            yield Flaw(
+                path=f"{path}.containers[*].resources.requests[{resource}]",
+                value=template.words(resource),
+                rule=f"a host has {whole}, and part of it is the node's own",
+                fix="Ask for less: nobody else uses the host.",
+                source=HOST.source,
+            )
 
 
 def _accelerator(template: _Template) -> str | None:

@@ -1,6 +1,6 @@
 """What the engine asks when an operation on the cluster failed: again, or where to look.
 
-Why a gate is an object and not a Job or a pause: docs/adr/webhook-gates.md.
+Why a gate is an object and not a Job or a pause: docs/adr/0020.
 """
 
 import asyncio

@@ -18,6 +18,7 @@ from catalog.partitions import (
     TPU,
     levels,
 )
+from catalog.quantities import canonical
 from components import pods
 from components.hooks import explained
 from components.manifest import Manifest, waiting_for
@@ -288,9 +289,9 @@ def _quota(cube: Slice, chips: int) -> list[dict[str, Any]]:
 
 def _quotas(chips: int, cpu: str, memory: str) -> list[dict[str, Any]]:
     return [
-        {"name": TPU, "nominalQuota": chips},
-        {"name": "cpu", "nominalQuota": cpu},
-        {"name": "memory", "nominalQuota": memory},
+        {"name": TPU, "nominalQuota": str(chips)},
+        {"name": "cpu", "nominalQuota": canonical(cpu)},
+        {"name": "memory", "nominalQuota": canonical(memory)},
     ]
 
 

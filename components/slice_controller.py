@@ -12,6 +12,7 @@ import pulumi_kubernetes as k8s
 
 from catalog.names import SYSTEM_POOL
 from catalog.partitions import POOL_LABEL
+from catalog.quantities import canonical
 from catalog.releases import OPERATOR_NAMESPACES
 from catalog.workloads import QUEUE_LABEL
 from components import pods
@@ -210,7 +211,8 @@ def _manager(args: SliceControllerArgs) -> k8s.core.v1.ContainerArgs:
         liveness_probe=probe("/healthz", delay=15, period=20),
         readiness_probe=probe("/readyz", delay=5, period=10),
         resources=core.ResourceRequirementsArgs(
-            requests={"cpu": args.cpu, "memory": args.memory}, limits={"memory": args.memory}
+            requests={"cpu": canonical(args.cpu), "memory": canonical(args.memory)},
+            limits={"memory": canonical(args.memory)},
         ),
         security_context=pods.confined(),
         volume_mounts=[

@@ -21,7 +21,7 @@ QUEUE = "tpu"
 Quantity = Annotated[
     str,
     matching(
-        r"\d+(\.\d+)?([KMGTP]i?|m)?",
+        r"\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?",
         "a quantity of Kubernetes: 16, 500m, 64Gi",
         Source("Kubernetes docs, 'Resource Management for Pods and Containers'", READ),
     ),

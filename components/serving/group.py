@@ -20,6 +20,7 @@ from catalog.disaggregated import (
 )
 from catalog.groups import Group, leader_worker_set
 from catalog.partitions import TPU
+from catalog.quantities import canonical
 from catalog.router import ENGINE_LABEL, POOL_MEMBER_LABEL, ROLE_LABEL, RouterRelease
 from catalog.router import sidecar_arguments as routing_arguments
 from catalog.serving import (
@@ -217,7 +218,7 @@ def _command(args: ServerGroupArgs) -> dict[str, Any]:
 
 def _container(args: ServerGroupArgs) -> dict[str, Any]:
     engine = args.engine
-    memory, chips = f"{engine.memory_gib}Gi", engine.slice.machine.chips
+    memory, chips = canonical(f"{engine.memory_gib}Gi"), str(engine.slice.machine.chips)
     mounts = {"shared-memory": "/dev/shm", "programs": CACHE_MOUNT}  # noqa: S108
     environment = [{"name": key, "value": value} for key, value in engine.environment.items()]
     address = {"fieldRef": {"fieldPath": "status.podIP"}}

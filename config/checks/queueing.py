@@ -31,6 +31,8 @@ FIELDS = (
     ("metadata.labels[kueue.x-k8s.io/priority-class]", "priority"),
     ("annotations[cloud.google.com/gke-tpu-slice-topology]", "shape"),
     (".replicas", "count"),
+    (".requests[cpu]", "cpu"),
+    (".requests[memory]", "memory"),
 )
 """Where a part of the JobSet comes from in the stack file."""
 

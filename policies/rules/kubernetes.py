@@ -266,7 +266,12 @@ def _first_pod_of(namespace: str | None, stack: Stack) -> Pod | None:
 def default_deny(pod: Pod, stack: Stack) -> Iterator[str]:
     namespace = pod.namespace
     first = _first_pod_of(namespace, stack)
-    if namespace is None or first is None or first.resource is not pod.resource or first.path != pod.path:
+    if (
+        namespace is None
+        or first is None
+        or first.resource is not pod.resource
+        or first.path != pod.path
+    ):
         return  # one message a namespace
     if not any(_denies_all(policy, namespace) for policy in stack.of(NETWORK_POLICY)):
         yield (

@@ -154,6 +154,15 @@ def half_a_host(it: Manifest) -> None:
     _pods(it)["containers"][0]["resources"]["limits"]["google.com/tpu"] = 2
 
 
+def a_large_host(it: Manifest) -> None:
+    _pods(it)["containers"][0]["resources"]["requests"]["memory"] = "1Ti"
+
+
+def two_containers(it: Manifest) -> None:
+    resources = {"requests": {"cpu": "220"}, "limits": {"memory": "1Gi"}}
+    _pods(it)["containers"].append({"name": "data", "resources": resources})
+
+
 def no_shape(it: Manifest) -> None:
     del _template(it)["metadata"]["annotations"][SHAPE]
 
@@ -197,6 +206,8 @@ JOBSETS: list[tuple[Callable[[Manifest], None], str, str]] = [
     (no_accelerator, "nodeSelector[cloud.google.com/gke-tpu-accelerator]", "do not select exactly"),
     (two_accelerators, "nodeSelector[cloud.google.com/gke-tpu-accelerator]", "do not select"),
     (half_a_host, "resources.limits[google.com/tpu]", "a host of a slice to itself: 4 chips"),
+    (a_large_host, "resources.requests[memory]", "a host has 960Gi"),
+    (two_containers, "resources.requests[cpu]", "a host has 224"),
     (no_shape, f"annotations[{SHAPE}]", "read from this annotation alone"),
     (unknown_shape, f"annotations[{SHAPE}]", "every side is a multiple of 4"),
     (no_level, f"annotations[{SHAPE}]", "the topology has no level for it"),

@@ -100,7 +100,7 @@ def test_size_and_templates_follow_from_the_slice(variant: str, hosts: int) -> N
             assert notes["cloud.google.com/gke-tpu-slice-topology"].startswith("2x2x")
             assert "cloud.google.com/gke-tpu-topology" not in spec["nodeSelector"]
             assert "HEALTHY" in spec["nodeSelector"].values()
-            assert container(template, "vllm")["resources"]["limits"]["google.com/tpu"] == 4
+            assert container(template, "vllm")["resources"]["limits"]["google.com/tpu"] == "4"
 
 
 @pytest.mark.parametrize("variant", ["shipped", "two hosts"])

@@ -66,19 +66,19 @@ class TestQuota:
     def test_one_queue_has_all_chips_and_the_whole_of_their_hosts(self, graph: Graph) -> None:
         quotas = _quotas(graph, "queues-tpu-queue")
         # 32 hosts of 224 vCPUs and 960 GiB.
-        assert quotas["slices"] == {"google.com/tpu": 128, "cpu": "7168", "memory": "30720Gi"}
-        assert quotas["cpu"] == {"google.com/tpu": 0, "cpu": "16", "memory": "64Gi"}
+        assert quotas["slices"] == {"google.com/tpu": "128", "cpu": "7168", "memory": "30Ti"}
+        assert quotas["cpu"] == {"google.com/tpu": "0", "cpu": "16", "memory": "64Gi"}
 
     def test_it_follows_the_cubes(self) -> None:
         config = changed(lab_config(), {"tpuserve:tpuPools.cubes.cubes": 3})
-        assert _quotas(record(config), "queues-tpu-queue")["slices"]["google.com/tpu"] == 192
+        assert _quotas(record(config), "queues-tpu-queue")["slices"]["google.com/tpu"] == "192"
 
     def test_teams_have_their_shares_and_lend_through_a_cohort(self, teams: Graph) -> None:
         shares = {
             key: _quotas(teams, f"queues-{key}-queue")["slices"]["google.com/tpu"]
             for key in ("serving", "research")
         }
-        assert shares == {"serving": 96, "research": 32}
+        assert shares == {"serving": "96", "research": "32"}
         cohorts = {each.inputs["spec"]["cohortName"] for each in teams.of("ClusterQueue")}
         assert cohorts == {"tpus"}
 
@@ -86,12 +86,12 @@ class TestQuota:
         (group,) = teams.one("Cohort").inputs["spec"]["resourceGroups"]
         cpu = group["flavors"][1]["resources"]
         assert {each["name"]: each["nominalQuota"] for each in cpu} == {
-            "google.com/tpu": 0,
+            "google.com/tpu": "0",
             "cpu": "16",
             "memory": "64Gi",
         }
         own = _quotas(teams, "queues-research-queue")["cpu"]
-        assert own == {"google.com/tpu": 0, "cpu": "0", "memory": "0"}
+        assert own == {"google.com/tpu": "0", "cpu": "0", "memory": "0"}
 
     def test_shares_without_a_cohort_are_refused_before_anything_is_made(self) -> None:
         args = QueuesArgs(

@@ -1,13 +1,17 @@
 """A user's job: everything follows from the shape, and what would never run is not sent."""
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from catalog.jobs import Job
-from catalog.workloads import Queue
+from catalog.workloads import Queue, flaws
 from components.sliced_job import FlawedJobError, SlicedJob, SlicedJobArgs
+from tests.support.files import ROOT, stack_config
 from tests.support.lab import lab_config
 from tests.support.recorder import Registered, record
 from tests.support.variants import changed
@@ -20,6 +24,15 @@ TRAIN: dict[str, Any] = {
     "count": 2,
     "priority": "low",
 }
+
+QUEUE = Queue(
+    name="tpu",
+    namespaces=["lab"],
+    shapes=["2x2x2", "4x4x4"],
+    blocks=[2],
+    priorities={"low": 1, "high": 3, "urgent": 9},
+    serving_priority="high",
+)
 
 
 def jobset(**fields: Any) -> Registered:
@@ -85,7 +98,8 @@ def test_pods_ask_for_healthy_hosts_and_never_for_a_formed_slice() -> None:
         {"key": "google.com/tpu", "operator": "Exists", "effect": "NoSchedule"}
     ]
     resources = pod["containers"][0]["resources"]
-    assert resources["limits"]["google.com/tpu"] == resources["requests"]["google.com/tpu"] == 4
+    tpus = {kind: amounts["google.com/tpu"] for kind, amounts in resources.items()}
+    assert tpus == {"limits": "4", "requests": "4"}
 
 
 def test_one_failed_pod_starts_all_of_them_again() -> None:
@@ -118,14 +132,6 @@ def test_it_is_sent_once_its_queue_is_active() -> None:
 
 
 def test_a_job_that_would_never_run_is_refused_with_every_reason() -> None:
-    queue = Queue(
-        name="tpu",
-        namespaces=["lab"],
-        shapes=["2x2x2"],
-        blocks=[1],
-        priorities={"low": 1, "high": 3, "urgent": 9},
-        serving_priority="high",
-    )
     job = Job(
         name="my.job",
         namespace="7lab",
@@ -139,8 +145,47 @@ def test_a_job_that_would_never_run_is_refused_with_every_reason() -> None:
         memory="1Gi",
         restarts=0,
     )
-    args = SlicedJobArgs(queue=queue, home="lab", job=job, after=[])
+    args = SlicedJobArgs(queue=replace(QUEUE, shapes=["2x2x2"]), home="lab", job=job, after=[])
     with pytest.raises(FlawedJobError, match="would never run") as refused:
         SlicedJob("train", args, pulumi.ResourceOptions())
     said = [each.path.rsplit("[", 1)[0].rsplit(".", 1)[-1] for each in refused.value.flaws]
     assert said == ["namespace", "name", "labels", "annotations"]
+
+
+class TestGuide:
+    """What docs/run-a-job.md says to write."""
+
+    SECTION, MANIFEST = (
+        yaml.safe_load(each)
+        for each in re.findall(
+            r"```yaml\n(.*?)```", (ROOT / "docs" / "run-a-job.md").read_text(), re.DOTALL
+        )
+    )
+
+    def test_its_stack_file_makes_a_job(self) -> None:
+        (queueing,) = self.SECTION.values()
+        queueing["jobs"]["train"]["image"] = "example/train@sha256:" + 64 * "1"
+        changes = {f"tpuserve:queueing.{key}": value for key, value in queueing.items()}
+        changes["tpuserve:serving"] = {}
+        made = record(changed(stack_config("prod"), changes)).one("JobSet", "train-jobset")
+        assert _job(made)["replicas"] == 2
+
+    def test_its_manifest_keeps_every_rule(self) -> None:
+        assert flaws(self.MANIFEST, replace(QUEUE, namespaces=["llm"])) == []
+
+    def test_its_manifest_is_a_shorter_form_of_what_is_sent(self) -> None:
+        sent = jobset(
+            command=["python", "train.py"], image="us-docker.pkg.dev/my-project/train:1.4.0"
+        )
+        assert differing(self.MANIFEST["spec"], sent.inputs["spec"]) == []
+
+
+def differing(short: Any, whole: Any, path: str = "spec") -> list[str]:
+    """Paths of what `short` says and `whole` does not."""
+    if isinstance(short, dict) and isinstance(whole, dict):
+        pairs = [(f"{path}.{key}", value, whole.get(key)) for key, value in short.items()]
+    elif isinstance(short, list) and isinstance(whole, list) and len(short) == len(whole):
+        pairs = [(path, *pair) for pair in zip(short, whole, strict=True)]
+    else:
+        return [] if short == whole else [path]
+    return [each for at, one, other in pairs for each in differing(one, other, at)]

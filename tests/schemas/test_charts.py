@@ -134,13 +134,8 @@ def test_managers_run_where_and_as_they_should(key: str, rendered: list[Manifest
     assert (replicas, len(budgets)) == ((1, 0) if key == "lws" else (2, 1))
 
 
+@pytest.mark.parametrize("key", ["kueue"], indirect=True)
 class TestKueue:
-    @pytest.fixture(autouse=True)
-    @classmethod
-    def _only_kueue(cls, key: str) -> None:
-        if key != "kueue":
-            pytest.skip("a chart of another operator")
-
     def test_its_configuration_is_the_one_we_wrote(
         self, rendered: list[Manifest], graph: Graph
     ) -> None:
@@ -173,9 +168,9 @@ class TestKueue:
         assert open_to_all == []
 
 
-def test_definitions_we_ship_are_those_of_the_chart(key: str, chart: Path, graph: Graph) -> None:
-    if key == "kueue":
-        pytest.skip("Kueue's chart upgrades its own definitions")
+@pytest.mark.parametrize("key", ["jobset", "lws"], indirect=True)
+def test_definitions_we_ship_are_those_of_the_chart(chart: Path, graph: Graph) -> None:
+    """Kueue's chart upgrades its own."""
     ours = {
         each.inputs["metadata"]["name"]: each.inputs["spec"]
         for each in graph.of("CustomResourceDefinition")

@@ -1,10 +1,8 @@
 """The program with its Google half simulated and its in-cluster half on a real cluster.
 
-KUBECONFIG names the cluster. Beside nodes of a system pool and of TPU7x cubes with GKE's labels it
-needs the Slice kind and something that forms Slices. Two switches serve clusters without registry:
-
-    TPUSERVE_CHARTS=modules       charts and versions from the Go modules at hand (Kueue 0.17.0)
-    TPUSERVE_SLICE_WEBHOOK=none   the controller in the cluster is a stand-in without a webhook
+KUBECONFIG names the cluster; tests/README.md says what it must have. Two switches serve one that
+has the charts as Go modules alone and a stand-in for the slice controller:
+TPUSERVE_CHARTS=modules and TPUSERVE_SLICE_WEBHOOK=none.
 """
 
 import json
@@ -24,6 +22,7 @@ import yaml
 
 import components.kubernetes
 from catalog import releases
+from catalog.source import Source
 from components import operators, slice_controller
 from simcloud.engine import Sim
 from simcloud.provider_process import ProviderProcess
@@ -81,7 +80,7 @@ def _charts_from_modules(patch: pytest.MonkeyPatch) -> None:
         **MODULES,
         kubernetes="1.33 to 1.36",
         longest_lws_name=39,
-        source=releases.Source("Go modules", date(2026, 11, 30)),
+        source=Source("Go modules", date(2026, 11, 30)),
     )
     for name, chart in (("KUEUE", releases.KUEUE), ("JOBSET", releases.JOBSET),
                         ("LWS", releases.LWS)):  # fmt: skip
