@@ -10,7 +10,8 @@ class Figure:
     what: str
     measured: str
     goal: str
-    reached: bool
+    reached: bool | None
+    """None where there is no goal."""
     command: str
 
     @classmethod
@@ -22,3 +23,8 @@ class Figure:
             reached=value <= limit,
             command=command,
         )
+
+    @classmethod
+    def reported(cls, what: str, measured: str, command: str) -> "Figure":
+        """A figure without a goal."""
+        return cls(what=what, measured=measured, goal="-", reached=None, command=command)
