@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tools import cli
+
 FOLDER = Path(__file__).resolve().parents[2] / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
 
@@ -77,6 +79,16 @@ def test_every_action_is_pinned_by_a_known_commit_with_its_version_beside() -> N
     matches = [(line, pinned.fullmatch(line)) for line in foreign]
     assert [line for line, match in matches if not match] == []
     assert [line for line, match in matches if match and KNOWN.get(match[1]) != match[2]] == []
+
+
+def test_the_engine_of_ci_is_the_one_that_is_tested() -> None:
+    asked = [step["with"]["pulumi-version"] for _, _, step in steps() if _installs_pulumi(step)]
+    assert asked
+    assert set(asked) == {cli.VERSION}
+
+
+def _installs_pulumi(step: dict[str, Any]) -> bool:
+    return str(step.get("uses", "")).startswith("pulumi/actions@")
 
 
 def test_no_workflow_has_permissions_of_its_own() -> None:
