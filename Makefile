@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python
-PACKAGES := catalog config components simcloud ops tools benchmarks __main__.py
+PACKAGES := catalog config components assembly simcloud ops tools benchmarks __main__.py
 
 MAKEFLAGS += --no-print-directory
 # What a developer's shell may set and a clean machine does not: tests must hold without them.
@@ -34,6 +34,7 @@ check: venv ## format, lint, types, layers, workflows
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(PACKAGES)
 	cd policies && ../$(BIN)/mypy --config-file ../pyproject.toml .
+	cd bootstrap && ../$(BIN)/mypy --config-file ../pyproject.toml .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	@! command -v actionlint >/dev/null || actionlint
@@ -54,4 +55,4 @@ lock: venv ## pin again what the pinned packages bring with them
 	@$(RUN) -m tools.lock
 
 clean: ## remove what was made here; the Pulumi CLI stays in the user's cache
-	rm -rf .venv .sim .mypy_cache policies/.mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .sim .mypy_cache policies/.mypy_cache bootstrap/.mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -108,7 +108,14 @@ def _side_by_side() -> tuple[float, float]:
 
 @contextmanager
 def _cubes(count: int) -> Iterator[Sim]:
-    config = changed(stack_config("prod"), {"tpuserve:tpuPools.cubes.cubes": count})
+    config = changed(
+        stack_config("prod"),
+        {
+            "tpuserve:tpuPools.cubes.cubes": count,
+            # Kueue keeps the nodes of a whole block in 74 GiB.
+            "tpuserve:cluster.systemPool.machine": "e2-standard-32",
+        },
+    )
     with (
         tempfile.TemporaryDirectory() as folder,
         Sim(Path(folder), stack="prod", config=config, program=ROOT / "__main__.py") as sim,

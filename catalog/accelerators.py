@@ -5,6 +5,7 @@ Topology rules: docs 'Plan TPUs in GKE'; AI-Hypercomputer/xpk `system_characteri
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
@@ -13,6 +14,8 @@ from typing import Literal
 from catalog.source import READ, Source, docs
 
 Topology = tuple[int, ...]
+
+_TOPOLOGY = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 
 PLAN_TPUS = docs("Plan TPUs in GKE")
 XPK = Source("AI-Hypercomputer/xpk 367c838, system_characteristics.py", READ)
@@ -87,6 +90,11 @@ class Slice:
     @property
     def multi_host(self) -> bool:
         return self.hosts > 1
+
+    @property
+    def needs_policy(self) -> bool:
+        """Whether its node pool names a workload policy."""
+        return self.multi_host and self.accelerator.workload_policy
 
     @property
     def shape(self) -> str:
@@ -206,11 +214,10 @@ MACHINES = {
 
 def parse_topology(text: str) -> Topology:
     """`"2x2x1"` as numbers; ValueError when it is not of that form."""
-    parts = text.split("x")
-    if not 2 <= len(parts) <= 3 or not all(part.isdigit() and int(part) for part in parts):
+    if not _TOPOLOGY.fullmatch(text):
         msg = f"topology {text!r} is not of the form AxB or AxBxC with positive whole numbers"
         raise ValueError(msg)
-    return tuple(int(part) for part in parts)
+    return tuple(int(part) for part in text.split("x"))
 
 
 def format_topology(topology: Topology) -> str:
@@ -236,6 +243,17 @@ def topologies(accelerator: Accelerator, *, largest: int = 1 << 30) -> list[Topo
     return sorted(found, key=lambda topology: (math.prod(topology), topology))
 
 
+def nearest_topologies(accelerator: Accelerator, topology: Topology) -> list[Topology]:
+    """Legal topologies to use instead: as many chips, or the next fewer and the next more."""
+    chips = math.prod(topology)
+    legal = topologies(accelerator)
+    same = [each for each in legal if math.prod(each) == chips]
+    in_order = [each for each in same if sorted(each) == sorted(topology)]
+    fewer = [each for each in legal if math.prod(each) < chips]
+    more = [each for each in legal if math.prod(each) > chips]
+    return in_order or same[:3] or [*fewer[-1:], *more[:1]]
+
+
 def why_illegal(accelerator: Accelerator, topology: Topology) -> str:
     """The rule that a topology without slices breaks, in one sentence."""
     text = format_topology(topology)
@@ -253,6 +271,8 @@ def why_illegal(accelerator: Accelerator, topology: Topology) -> str:
     if list(topology) != sorted(topology) and topology not in SUB_CUBE:
         return f"sides are written in rising order: {format_topology(tuple(sorted(topology)))}"
     if all(side % 4 == 0 for side in topology):
+        if topology[-1] > LARGEST_DIMENSION:
+            return f"no side is longer than {LARGEST_DIMENSION} ({XPK})"
         return (
             f"at most {accelerator.cubes} cubes of 4x4x4; {text} is "
             f"{math.prod(topology) // 64} of them"

@@ -1,7 +1,8 @@
 """May a model be prefilled in one place and decoded in another, and does anybody know the answers.
 
 A transfer of keys and values that goes wrong raises no error: the text is merely wrong. What is
-known of each kind of model, connector and release of tpu-inference stands here, with its source.
+known of each kind of model and release of tpu-inference stands here, with its source; all of it is
+about the one connector that is used.
 """
 
 from dataclasses import dataclass
@@ -35,19 +36,12 @@ class Row:
     """What is known of one kind of model in releases `first` to `last`, both included."""
 
     kind: Kind
-    connector: str
     first: Version
     last: Version
     verdict: Verdict
     reason: str
     fix: str
     source: Source
-    prefix_caching: bool = False
-    """Whether the verdict holds with prefix caching only."""
-
-    @property
-    def range(self) -> str:
-        return f"{text(self.first)} to {text(self.last)}"
 
 
 _KINDS: tuple[Kind, ...] = ("full-attention", "hybrid", "latent")
@@ -55,7 +49,6 @@ _KINDS: tuple[Kind, ...] = ("full-attention", "hybrid", "latent")
 _NO_INITIALISER = tuple(
     Row(
         kind=kind,
-        connector=CONNECTOR,
         first=(0, 27, 0),
         last=(0, 29, 9),
         verdict="refuse",
@@ -71,7 +64,6 @@ TABLE: tuple[Row, ...] = (
     *_NO_INITIALISER,
     Row(
         kind="full-attention",
-        connector=CONNECTOR,
         first=(0, 26, 0),
         last=(0, 26, 9),
         verdict="ok",
@@ -81,7 +73,6 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         kind="full-attention",
-        connector=CONNECTOR,
         first=(0, 30, 0),
         last=NEWEST_READ,
         verdict="ok",
@@ -92,7 +83,6 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         kind="latent",
-        connector=CONNECTOR,
         first=(0, 30, 0),
         last=NEWEST_READ,
         verdict="needs proof",
@@ -102,7 +92,6 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         kind="hybrid",
-        connector=CONNECTOR,
         first=(0, 0, 0),
         last=(0, 26, 9),
         verdict="refuse",
@@ -113,7 +102,6 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         kind="hybrid",
-        connector=CONNECTOR,
         first=(0, 30, 0),
         last=NEWEST_READ,
         verdict="needs proof",
@@ -122,7 +110,6 @@ TABLE: tuple[Row, ...] = (
         "speculative decoding. By reading; nobody has published its answers",
         fix="keep prefix caching on, and prove it: python -m ops verify --accuracy",
         source=WHEELS,
-        prefix_caching=True,
     ),
 )
 """The first row that holds decides."""
@@ -136,7 +123,6 @@ class Found:
     reason: str
     fix: str
     source: Source
-    prefix_caching: bool = False
 
 
 def kind_of(model: ModelProfile) -> Kind:
@@ -146,16 +132,16 @@ def kind_of(model: ModelProfile) -> Kind:
 
 
 def judge(model: ModelProfile, version: Version | None) -> Found:
-    """The verdict on a model with a release; None is an image that does not say its release."""
+    """The verdict on a model with a release; None is a release that nobody states."""
     kind = kind_of(model)
     if version is None:
         return Found(
-            verdict="needs proof",
-            reason="the image does not say which release it holds",
-            fix="use a tag that begins with vMAJOR.MINOR.PATCH, or prove its answers: python -m "
-            "ops verify --accuracy",
+            verdict="refuse",
+            reason=f"nobody can tell which release the image holds, and {CONNECTOR} ends the "
+            "engine or its answers in some",
+            fix="use a tag that begins with vMAJOR.MINOR, or state the release of tpu-inference in "
+            "it beside the image",
             source=WHEELS,
-            prefix_caching=kind == "hybrid",
         )
     for row in TABLE:
         if row.kind == kind and row.first <= version <= row.last:
@@ -164,7 +150,6 @@ def judge(model: ModelProfile, version: Version | None) -> Found:
                 reason=row.reason,
                 fix=row.fix,
                 source=row.source,
-                prefix_caching=row.prefix_caching,
             )
     newer = version > NEWEST_READ
     return Found(
@@ -175,8 +160,25 @@ def judge(model: ModelProfile, version: Version | None) -> Found:
         if newer
         else "use 0.30.0 or newer",
         source=WHEELS,
-        prefix_caching=kind == "hybrid",
     )
+
+
+PROOF_TOKENS = 1024
+"""A passage, a question and its answer, beside what makes a prompt of `ops verify` long."""
+
+
+def longest_local_prefill(max_model_len: int) -> int:
+    """Largest `localPrefillTokens` with which a prompt can be shown to reach a prefill server.
+
+    It has twice as many words as that, and a word is a token and a half at most in that text.
+    """
+    return max(0, (max_model_len - PROOF_TOKENS) // 3)
+
+
+def parse(text: str) -> Version:
+    """From MAJOR.MINOR.PATCH."""
+    major, minor, patch = map(int, text.split("."))
+    return major, minor, patch
 
 
 def text(version: Version) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Literal
 
 from catalog.compatibility import CONNECTOR, MODULE, Version, kind_of
@@ -31,26 +32,63 @@ MOST_UNEVEN = 8
 
 RAY_INIT_SECONDS = 1800
 
-MUST_AGREE = frozenset(
+ROLE_FLAGS = frozenset(
     """
-    --block-size --kv-cache-dtype --tensor-parallel-size --max-model-len --served-model-name
-    --enable-prefix-caching --no-enable-prefix-caching --disable-hybrid-kv-cache-manager
-    --no-disable-hybrid-kv-cache-manager --dtype --quantization --model --load-format --tokenizer
-    --mamba-block-size --mamba-cache-dtype --mamba-cache-mode --mamba-ssm-cache-dtype
-    --enable-expert-parallel --language-model-only --hf-overrides
+    --async-scheduling --long-prefill-token-threshold --max-num-scheduled-tokens
+    --scheduling-policy --stream-interval
+    --aggregate-engine-logging --collect-detailed-traces --disable-access-log-for-endpoints
+    --disable-log-stats --disable-uvicorn-access-log --enable-log-deltas --enable-log-outputs
+    --enable-log-requests --enable-logging-iteration-details --enable-mfu-metrics
+    --enable-per-request-metrics --kv-cache-metrics --kv-cache-metrics-sample --log-config-file
+    --log-error-stack --log-level --logging-config --max-log-len --otlp-traces-endpoint
+    --show-hidden-metrics-for-version --uvicorn-log-level
     """.split()
 )
-"""Flags that decide how a block of the cache looks: a server reads the blocks of another only if
-all of them are equal (tpu-inference PR 3379 would relax the tensor-parallel size)."""
+"""Flags a role may have to itself: how steps are filled, and what is logged and measured. Any other
+may decide how a block of the cache looks, and a server reads the blocks of another only if they
+look alike (tpu-inference PR 3379 would relax the tensor-parallel size)."""
+
+ROLE_ENVIRONMENT = frozenset(
+    """
+    TPU_P2P_WAIT_PULL_TIMEOUT
+    RAY_health_check_initial_delay_ms RAY_health_check_period_ms RAY_health_check_timeout_ms
+    RAY_health_check_failure_threshold RAY_CGRAPH_get_timeout RAY_CGRAPH_submit_timeout
+    VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS
+    VLLM_CONFIGURE_LOGGING VLLM_LOGGING_COLOR VLLM_LOGGING_CONFIG_PATH VLLM_LOGGING_LEVEL
+    VLLM_LOGGING_PREFIX VLLM_LOGGING_STREAM VLLM_LOG_BATCHSIZE_INTERVAL VLLM_LOG_MODEL_INSPECTION
+    VLLM_LOG_STATS_INTERVAL VLLM_TRACE_FUNCTION
+    """.split()
+)
+"""Names likewise: patience of transfer, hosts and steps, and logging."""
+
+MADE_FOR_A_ROLE = frozenset(
+    "--port --kv-transfer-config --max-num-seqs --max-num-batched-tokens".split()
+)
+"""What the program itself gives each role."""
 
 OWNED_FLAGS = frozenset(
     """
-    --kv-transfer-config --enable-prefix-caching --no-enable-prefix-caching
-    --disable-hybrid-kv-cache-manager --no-disable-hybrid-kv-cache-manager --speculative-config
-    --distributed-executor-backend --prefix-match-unit --mamba-cache-mode
+    --kv-transfer-config --kv-offloading-backend --kv-offloading-size
+    --distributed-executor-backend
     """.split()
 )
-"""Flags a stack may not give: with another value the answers may be wrong, without an error."""
+"""Flags a stack may not give: offloading writes a transfer configuration of its own, and which
+executor joins the hosts follows from the slice."""
+
+HYBRID_FLAGS = frozenset(
+    """
+    --enable-prefix-caching --disable-hybrid-kv-cache-manager --prefix-match-unit
+    --mamba-cache-mode --mamba-block-size --enable-mamba-shared-prefix-checkpoint
+    --speculative-config --spec-method --spec-model --spec-tokens
+    """.split()
+)
+"""Nor these, where a model is hybrid: its state is moved by block only in cache mode `align`, which
+speculative decoding and another kind of prefix caching switch off."""
+HYBRID_STATE = Source(
+    "tpu-inference 0.30.0 to 0.32.0, platforms/tpu_platform.py and runner/tpu_runner.py, read and "
+    "not run",
+    date(2026, 11, 30),
+)
 
 OWNED_ENVIRONMENT = frozenset(
     """
@@ -102,9 +140,12 @@ def role_engine(shared: Engine, role: Role, own: RoleSettings) -> Engine:
         max_num_batched_tokens=own.max_num_batched_tokens or shared.max_num_batched_tokens,
         extra_arguments=(
             f"--kv-transfer-config={json.dumps(transfer)}",
-            # A hybrid model's state is found by block, and moved by it, with this alone.
-            "--enable-prefix-caching",
-            *(("--no-disable-hybrid-kv-cache-manager",) if hybrid else ()),
+            # A hybrid model's state is found by block, and moved by it, with these alone.
+            *(
+                ("--enable-prefix-caching", "--no-disable-hybrid-kv-cache-manager")
+                if hybrid
+                else ()
+            ),
             *shared.extra_arguments,
             *own.extra_arguments,
         ),
@@ -122,29 +163,38 @@ def disagreements(prefill: Engine, decode: Engine) -> list[str]:
     ):
         if mine != theirs:
             found.append(f"{what}: {mine} and {theirs}")
-    first, second = _flags(prefill), _flags(decode)
-    for flag in sorted(MUST_AGREE):
-        if first.get(flag) != second.get(flag):
-            found.append(f"{flag}: {first.get(flag)} and {second.get(flag)}")
+    for first, second, own in (
+        (_flags(prefill), _flags(decode), ROLE_FLAGS | MADE_FOR_A_ROLE),
+        (prefill.environment, decode.environment, ROLE_ENVIRONMENT),
+    ):
+        for name in sorted({*first, *second} - own):
+            if first.get(name) != second.get(name):
+                found.append(f"{name}: {first.get(name)} and {second.get(name)}")
     return found
+
+
+def flag_of(argument: str) -> str:
+    """The flag an argument sets: `--no-x` and one key of a JSON value set the flag as well."""
+    name = argument.partition("=")[0].partition(".")[0]
+    return f"--{name.removeprefix('--no-')}" if name.startswith("--no-") else name
 
 
 def _flags(engine: Engine) -> dict[str, str]:
+    """What each flag is set to; of two arguments for one the last counts."""
     found = {}
     for argument in engine.arguments[2:]:
         name, _, value = argument.partition("=")
-        found[name] = value or "given"
+        off = name.startswith("--no-")
+        found[flag_of(name) if off else name] = value or ("off" if off else "on")
     return found
 
 
-def script(version: Version | None) -> str:
+def script(version: Version) -> str:
     """Path of the script that forms a group of hosts, in an image of this release."""
-    if version is None:
-        return MULTI_HOST_SCRIPTS[0][1]
     return next(path for first, path in MULTI_HOST_SCRIPTS if version >= first)
 
 
-def leader_command(version: Version | None) -> str:
+def leader_command(version: Version) -> str:
     """Shell of a leader of several hosts: ends if the others never come, and hands on signals."""
     return (
         "set -e\n"
@@ -154,7 +204,7 @@ def leader_command(version: Version | None) -> str:
     )
 
 
-def worker_command(version: Version | None) -> str:
+def worker_command(version: Version) -> str:
     return (
         "set -e\n"
         f'exec bash {script(version)} worker --ray_address="$LWS_LEADER_ADDRESS" '
@@ -163,7 +213,7 @@ def worker_command(version: Version | None) -> str:
 
 
 def group_name(key: str, role: Role, index: int) -> str:
-    """Name of one group: an object of its own, so that a change of their number leaves it alone."""
+    """Of one group: an object of its own, so that a change of their number leaves it alone."""
     return f"{key}-{role}-{index}"
 
 

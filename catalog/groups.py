@@ -1,5 +1,6 @@
 """The LeaderWorkerSet of one group of model servers on one slice."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from catalog.workloads import LWS, PRIORITY_LABEL, QUEUE_LABEL
 API_VERSION = "leaderworkerset.x-k8s.io/v1"
 GROUP_NAME = "lws-super-slice-group"
 """The slice controller's word for leader and workers of one slice (xpk slice-main 250d4b3)."""
+DIGITS = 6
+"""Of a content's digest in a name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +33,6 @@ class Group:
     leader: Mapping[str, Any]
     worker: Mapping[str, Any] | None = None
     """Pod specs without what follows from the slice; no worker on a slice of one host."""
-    spare: bool = False
-    """Whether a slice is free for a new group beside the old one."""
 
 
 def leader_worker_set(group: Group) -> dict[str, Any]:
@@ -50,7 +51,6 @@ def leader_worker_set(group: Group) -> dict[str, Any]:
     else:
         # With a leaderTemplate a group of one is never admitted.
         spec["workerTemplate"] = _template(of, leader_labels, group.leader)
-    surge = {"maxSurge": 1, "maxUnavailable": 0} if group.spare else {"maxUnavailable": 1}
     return {
         "apiVersion": API_VERSION,
         "kind": LWS,
@@ -69,11 +69,17 @@ def leader_worker_set(group: Group) -> dict[str, Any]:
             "startupPolicy": "LeaderCreated",
             "rolloutStrategy": {
                 "type": "RollingUpdate",
-                "rollingUpdateConfiguration": {"maxSurge": 0, **surge},
+                # A surge replica that is scaled away keeps its slice as long as the object lives.
+                "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
             },
             "leaderWorkerTemplate": spec,
         },
     }
+
+
+def renewed_name(name: str, content: str = "") -> str:
+    """A name that changes with the content: another content is another object, and a new slice."""
+    return f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:DIGITS]}"
 
 
 def annotations(of: Slice) -> dict[str, str]:

@@ -56,6 +56,6 @@ def why_loose(image: str) -> str | None:
 
 
 def version_of(image: str) -> tuple[int, int, int] | None:
-    """The release a tag begins with, v0.32.0 say; None for a tag that does not say one."""
-    match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", tag(image) or "")
-    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
+    """The release a tag begins with: v0.32.0, v0.32 or v0.32-tpu; None for one that says none."""
+    match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+)|(?=-|$))", tag(image) or "")
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3] or 0))

@@ -13,7 +13,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Dtype = Literal["bf16", "fp8", "mxfp4"]
+Dtype = Literal["bf16", "fp8", "mxfp4", "int4"]
+ResidentDtype = Literal["bf16", "fp8", "int4"]
 Attention = Literal["grouped-query", "multi-head-latent"]
 
 _MAXTEXT = "MaxText model configs, src/maxtext/configs/models"
@@ -36,7 +37,7 @@ class AcceleratorStatus(BaseModel):
 
 
 class ModelProfile(BaseModel):
-    """What sizing needs to know of a model; a stack file gives the same fields for one not listed.
+    """What sizing needs to know of a model; a stack file says it of one not listed (ModelShape).
 
     Sizes: `weights_gb` and `resident_gb` in 10^9 bytes, `state_mib_per_sequence` in MiB, lengths in
     tokens.
@@ -50,7 +51,7 @@ class ModelProfile(BaseModel):
     checkpoint_dtype: Dtype
     weights_gb: Annotated[float, Field(gt=0)]
     """Size of the checkpoint: what is staged and read."""
-    resident_dtype: Literal["bf16", "fp8"]
+    resident_dtype: ResidentDtype
     resident_gb: Annotated[float, Field(gt=0)]
     """Size in HBM. Equal to `weights_gb` unless the server widens the dtype on load."""
     layers: Annotated[int, Field(gt=0)]
@@ -115,7 +116,7 @@ class ModelProfile(BaseModel):
         return self
 
 
-_BYTES = {"bf16": 2.0, "fp8": 1.0}
+_BYTES = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5}
 
 
 class UnknownModelError(LookupError):
@@ -123,19 +124,15 @@ class UnknownModelError(LookupError):
 
 
 def find(model_id: str) -> ModelProfile:
-    """The profile of a hub id; UnknownModelError names the nearest ids and the way out."""
+    """The profile of a hub id; UnknownModelError names the nearest ids."""
     if profile := MODELS.get(model_id):
         return profile
     lowered = {known.lower(): known for known in MODELS}
     near = [
         lowered[m] for m in difflib.get_close_matches(model_id.lower(), lowered, n=3, cutoff=0.5)
     ]
-    hint = f" Nearest: {', '.join(near)}." if near else ""
-    msg = (
-        f"model {model_id!r} is not in catalog/models.py.{hint} Either use a listed id, or "
-        "describe it in the stack file with the fields of ModelProfile "
-        f"({', '.join(ModelProfile.model_fields)})."
-    )
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    msg = f"model {model_id!r} is not in catalog/models.py{hint}"
     raise UnknownModelError(msg)
 
 

@@ -5,6 +5,8 @@ from catalog.source import Source, docs
 POOL_LIMIT = 40
 ACCOUNT_LIMIT = 30
 """Service-account ids have 6 to 30 characters."""
+POLICY_LIMIT = 63
+"""Names of Compute Engine's resources, workload policies among them, follow RFC 1035."""
 INSTANCE_CUT = 32
 """GKE cuts cluster and pool names to this many characters together in instance names."""
 
@@ -16,6 +18,9 @@ INSTANCE_NAMES = Source(
 )
 
 SYSTEM_POOL = "system"
+
+PROVISION_ONLY = "PROVISION_ONLY"
+"""Mode of the workload policy of cubes: hosts without links, which slices join later."""
 
 
 def node_account(name: str) -> str:
@@ -33,9 +38,9 @@ def cube_pool(pool: str, index: int) -> str:
     return f"{pool}-{index:03d}"
 
 
-def workload_policy(name: str, shape: str, mode: str) -> str:
+def workload_policy(stack: str, pool: str, shape: str, mode: str | None) -> str:
     """A policy carries its content in its name: another content is another policy."""
-    return f"{name}-{shape}-{mode.lower().replace('_', '-')}"
+    return f"{stack}-{pool}-{shape}-{(mode or 'auto').lower().replace('_', '-')}"
 
 
 LONGEST_STACK_NAME = ACCOUNT_LIMIT - len(node_account(""))

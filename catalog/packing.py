@@ -73,12 +73,22 @@ class Packing:
             of = slice_of(format_topology(topology))
             if count := sum(cube.free // of.chips for cube in self.cubes):
                 found[of.shape] = count
-        longest = max(self.free_cubes, default=0)
-        for cubes in range(1, longest + 1):
-            x, y, z = CUBE
-            of = slice_of(format_topology((x, y, z * cubes)))
-            found[of.shape] = sum(each // cubes for each in self.free_cubes)
+        for of in super_slices(max(self.free_cubes, default=0)):
+            found[of.shape] = sum(each // partition(of).count for each in self.free_cubes)
         return found
+
+
+def super_slices(cubes: int) -> list[Slice]:
+    """Every slice of up to so many whole cubes, the smallest first: AxBxC in cubes, A<=B<=C."""
+    x, y, z = CUBE
+    sides = [
+        (a, b, c)
+        for a in range(1, cubes + 1)
+        for b in range(a, cubes // a + 1)
+        for c in range(b, cubes // (a * b) + 1)
+    ]
+    found = [slice_of(format_topology((x * a, y * b, z * c))) for a, b, c in sides]
+    return sorted(found, key=lambda each: each.chips)
 
 
 def pack(blocks: Sequence[int], wanted: Sequence[Wanted]) -> Packing:

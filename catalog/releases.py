@@ -50,8 +50,9 @@ class ReleaseSet:
     kueue: str
     jobset: str
     lws: str
-    kubernetes: str
-    """What upstream tested this Kueue on."""
+    oldest_minor: int
+    newest_minor: int
+    """Minor versions of Kubernetes that upstream tested this Kueue on."""
     longest_lws_name: int
     """Kueue names a Workload after its LeaderWorkerSet; kubernetes-sigs/kueue issue 11409."""
     source: Source
@@ -65,7 +66,8 @@ RELEASE_SETS = (
         kueue="0.18.6",
         jobset="0.12.0",
         lws="0.8.0",
-        kubernetes="1.34 to 1.36",
+        oldest_minor=34,
+        newest_minor=36,
         longest_lws_name=51,
         source=Source("kubernetes-sigs/kueue v0.18 go.mod and e2e; llm-d, 'Dynamic slicing'", READ),
     ),
@@ -73,7 +75,8 @@ RELEASE_SETS = (
         kueue="0.17.4",
         jobset="0.11.1",
         lws="0.8.0",
-        kubernetes="1.33 to 1.35",
+        oldest_minor=33,
+        newest_minor=35,
         longest_lws_name=39,
         source=Source("GoogleCloudPlatform/devrel-demos 34d1d8c, ai-ml/dynamic-slicing", READ),
     ),

@@ -21,6 +21,8 @@ LONGEST_NAME = 40
 """The chart cuts its own names here and not the pool's, which then refers to nothing."""
 
 PICKER_PORT, PICKER_HEALTH_PORT, PICKER_METRICS_PORT = 9002, 9003, 9090
+PICKER_SUFFIX = "-epp"
+"""Of everything the chart makes beside the pool."""
 GRACE_SECONDS = 130
 """Fixed in the chart; servers of the pool must be gone by then."""
 
@@ -29,7 +31,6 @@ POOL_MEMBER_LABEL = "llm-d.ai/pool"
 """On leaders only: the picker takes every ready pod that matches, and workers serve no HTTP."""
 ENGINE_LABEL = "llm-d.ai/engine-type"
 POOL_GROUP = "inference.networking.k8s.io"
-PREFILL_HEADER = "x-prefiller-host-port"
 CONFIG_FILE = "prefill-decode.yaml"
 
 

@@ -14,6 +14,9 @@ Loader = Literal["streamer", "fuse"]
 Intent = Literal["throughput", "latency"]
 
 PORT = 8000
+API_PATH = "/v1"
+"""All that a load balancer passes on. vLLM asks for its key under this and a few more prefixes;
+/invocations, /tokenize, /pause, /metrics and others answer anybody (vLLM docs, 'Security')."""
 WEIGHTS_MOUNT = "/models"
 CACHE_MOUNT = "/cache"
 XLA_CACHE = f"{CACHE_MOUNT}/xla"
@@ -38,6 +41,10 @@ METRICS: dict[Intent, str] = {
 }
 """What to scale on (GKE docs, 'Best practices for autoscaling LLM inference workloads on TPUs'):
 the queue where cost counts, the cache where waiting counts."""
+
+MOST_EXPOSED = 20
+"""Metrics a cluster hands to autoscalers itself (GKE docs, 'Expose custom metrics for autoscaling',
+read 2026-11-30: that many unique ones; whether models share one is not said)."""
 
 TARGETS: dict[Intent, float] = {"throughput": 10, "latency": 0.7}
 """Per replica: waiting requests, and the share of the cache in use. To be tuned by load tests."""
@@ -162,14 +169,31 @@ class Engine:
         return 0 if self.loader == "streamer" else self.fuse_cache_gib + 4
 
 
+FILE_OF_FLAGS = "--config"
+
 OWNED_FLAGS = frozenset(
     """
     --served-model-name --host --port --tensor-parallel-size --max-model-len --max-num-seqs
     --max-num-batched-tokens --gpu-memory-utilization --kv-cache-dtype --load-format
-    --shutdown-timeout --model --download-dir --api-key --revision --tokenizer-revision
+    --shutdown-timeout --model --download-dir --revision --tokenizer --tokenizer-revision --config
+    --model-name --code-revision --hf-config-path --config-format
+    --pipeline-parallel-size --prefill-context-parallel-size --decode-context-parallel-size
+    --data-parallel-size --data-parallel-size-local --data-parallel-rank
+    --data-parallel-start-rank --data-parallel-address --data-parallel-rpc-port
+    --data-parallel-backend --data-parallel-hybrid-lb --data-parallel-external-lb
+    --data-parallel-multi-port-external-lb --data-parallel-supervisor-port
+    --nnodes --node-rank --master-addr --master-port --headless --api-server-count --device-ids
+    --device-memory-utilization --kv-cache-memory-bytes --num-gpu-blocks-override
+    --uds --grpc --grpc-port --root-path
+    --ssl-keyfile --ssl-certfile --ssl-ca-certs --ssl-cert-reqs --ssl-ciphers --enable-ssl-refresh
+    --help --version --dry-run
     """.split()
 )
-"""Flags the program sets, or decides by other means."""
+"""Flags the program sets, or decides by other means: how chips are shared, where the server
+listens, what it reads, and that it serves at all."""
+
+SECRET_FLAGS = frozenset({"--hf-token", "--api-key"})
+"""Flags whose value would stand in plain text in state and pod spec."""
 
 OWNED_ENVIRONMENT = frozenset(
     """

@@ -20,6 +20,9 @@ COMFORTABLE_SHARE = 0.6
 LARGEST_SHARE = 0.85
 DEFAULT_UTILIZATION = 0.9
 """vLLM's own default for --gpu-memory-utilization."""
+TYPICAL_TOKENS = 2048
+"""Prompt and answer of a usual request; a suggested --max-num-seqs has room for so many of these.
+The cache is paged: a request takes what it has, not what it may grow to."""
 MOST_SEQUENCES = 256
 """Largest --max-num-seqs suggested; AI-Hypercomputer/tpu-recipes uses 64 to 256 on TPU."""
 FEWEST_SEQUENCES = 16
@@ -33,6 +36,20 @@ _RULE = (
     "HBM, so that activations and compiled programs have room (RESOURCE_EXHAUSTED in "
     "tpu-recipes#151, tpu-inference#2333)"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misfit:
+    """One thing wrong with a model on a slice, and which of its settings to change how."""
+
+    setting: str
+    """An argument of `fit`; `model` or `slice` where none of them helps."""
+    rule: str
+    fix: str
+    severe: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.rule}. {self.fix[0].upper()}{self.fix[1:]}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,32 +68,47 @@ class Fit:
     max_num_seqs: int
     full_length_sequences: int
     """Sequences of max_model_len that run at once; further ones wait or are preempted."""
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
+    misfits: tuple[Misfit, ...] = ()
 
     @property
     def fits(self) -> bool:
         return not self.errors
 
+    @property
+    def errors(self) -> tuple[str, ...]:
+        return tuple(str(each) for each in self.misfits if each.severe)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(str(each) for each in self.misfits if not each.severe)
+
 
 def tensor_parallel_error(model: ModelProfile, size: int, devices: int) -> str | None:
     """Why a tensor-parallel size is illegal for a model on so many devices, or None."""
+    illegal = _illegal_tensor_parallel(model, size, devices)
+    return None if illegal is None else str(illegal)
+
+
+def _illegal_tensor_parallel(model: ModelProfile, size: int, devices: int) -> Misfit | None:
     where = f"tensor parallel size {size} of {model.id}"
     legal = ", ".join(str(n) for n in legal_tensor_parallel(model, devices))
-    fix = f"Legal on {devices} devices: {legal}."
+    rule = None
     if not 1 <= size <= devices:
-        return f"{where}: the slice has {devices} devices. {fix}"
-    if model.attention_heads % size:
-        return (
+        rule = f"{where}: the slice has {devices} devices"
+    elif model.attention_heads % size:
+        rule = (
             f"{where}: its {model.attention_heads} attention heads must divide evenly "
-            f"(vLLM, config/model.py). {fix}"
+            "(vLLM, config/model.py)"
         )
-    if size % model.kv_heads and model.kv_heads % size:
-        return (
+    elif size % model.kv_heads and model.kv_heads % size:
+        rule = (
             f"{where}: of the size and its {model.kv_heads} KV heads one must divide the other "
-            f"(tpu-inference 0.32.0, utils.py get_padded_num_heads). {fix}"
+            "(tpu-inference 0.32.0, utils.py get_padded_num_heads)"
         )
-    return None
+    if rule is None:
+        return None
+    fix = f"leave it out, and the largest legal one is taken; legal on {devices} devices: {legal}"
+    return Misfit(setting="tensor_parallel", rule=rule, fix=fix)
 
 
 def legal_tensor_parallel(model: ModelProfile, devices: int) -> tuple[int, ...]:
@@ -129,13 +161,13 @@ def fit(
 ) -> Fit:
     """Size a model on a slice; what is not given is chosen as large as is sensible.
 
-    `errors` must stop a deployment, `warnings` inform. An illegal tensor-parallel size is an error
-    and is sized with the largest legal one.
+    Severe misfits must stop a deployment, the others inform. An illegal tensor-parallel size is
+    severe, and is sized with the largest legal one.
     """
     size = largest_tensor_parallel(model, tpu.devices)
     illegal = None
     if tensor_parallel is not None:
-        illegal = tensor_parallel_error(model, tensor_parallel, tpu.devices)
+        illegal = _illegal_tensor_parallel(model, tensor_parallel, tpu.devices)
         size = size if illegal else tensor_parallel
 
     hbm_gib = size * tpu.accelerator.hbm_gib / tpu.accelerator.devices_per_chip
@@ -150,7 +182,12 @@ def fit(
     most = max(0, math.floor(room_gib / (length * token_gib + state_gib)))
     sequences = max_num_seqs
     if sequences is None:
-        sequences = max(1, min(MOST_SEQUENCES, _power_of_two_below(most)))
+        usual = room_gib / (min(length, TYPICAL_TOKENS) * token_gib + state_gib)
+        if state_gib:
+            # All have their state at once, beside one that has grown to full length.
+            share = min(utilization, LARGEST_SHARE)
+            usual = min(usual, (share * hbm_gib - weights_gib - length * token_gib) / state_gib)
+        sequences = max(1, min(MOST_SEQUENCES, _power_of_two_below(max(0, math.floor(usual)))))
     needed_gib = weights_gib + length * token_gib + sequences * state_gib
     draft = Fit(
         tensor_parallel=size,
@@ -162,53 +199,143 @@ def fit(
         max_model_len=length,
         max_num_seqs=sequences,
         full_length_sequences=most,
-        errors=(illegal,) if illegal else (),
-        warnings=(),
     )
-    return replace(
-        draft,
-        errors=(*draft.errors, *_errors(model, tpu, draft)),
-        warnings=tuple(_warnings(model, tpu, draft)),
+    memory = _Memory(
+        devices=tpu.devices,
+        hbm=hbm_gib,
+        weights=weights_gib,
+        token=token_gib,
+        state=state_gib,
+        utilization=utilization,
     )
+    found = [
+        *([illegal] if illegal else []),
+        *_errors(model, tpu, draft, memory),
+        *_warnings(model, tpu, draft, chosen=max_num_seqs is not None),
+    ]
+    return replace(draft, misfits=tuple(found))
 
 
-def _errors(model: ModelProfile, tpu: Slice, found: Fit) -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class _Memory:
+    """What each part takes on a slice, in GiB."""
+
+    devices: int
+    """Of the slice; `hbm` is of those that share a layer."""
+    hbm: float
+    weights: float
+    token: float
+    state: float
+    """Of one sequence."""
+    utilization: float
+
+    def longest(self, sequences: int, share: float) -> int:
+        """Tokens of one sequence that fit in a share of HBM, in whole blocks of 128."""
+        room = share * self.hbm - self.weights - sequences * self.state
+        return max(0, math.floor(room / self.token)) // _LANES * _LANES
+
+    def sequences(self, length: int, share: float) -> int:
+        """Sequences whose state fits beside one of full length."""
+        room = share * self.hbm - self.weights - length * self.token
+        return max(0, math.floor(room / self.state)) if self.state else 0
+
+    def share(self, length: int, sequences: int) -> float:
+        """Of HBM, for one sequence of full length and the state of all, in hundredths."""
+        used = self.weights + length * self.token + sequences * self.state
+        return math.ceil(100 * used / self.hbm) / 100
+
+
+def _errors(model: ModelProfile, tpu: Slice, found: Fit, memory: _Memory) -> Iterator[Misfit]:
     length = f"max_model_len {found.max_model_len} of {model.id}"
     if found.max_model_len > model.max_context:
-        yield (
-            f"{length}: the model was made for {model.max_context} tokens ({model.source}); "
-            "lower it, or raise max_context in the profile if rope scaling is configured"
+        yield Misfit(
+            setting="max_model_len",
+            rule=f"{length}: the model was made for {model.max_context} tokens ({model.source})",
+            fix=f"use {model.max_context} or less; with rope scaling configured, give the model's "
+            "shape with a larger max_context",
         )
     if found.needed_share > LARGEST_SHARE:
-        yield f"{_sizes(model, tpu, found)}. Rule: {_RULE}. {_remedy(model, found)}"
+        rule = f"{_sizes(model, tpu, found)}. Rule: {_RULE}"
+        yield _smaller(model, found, memory, LARGEST_SHARE, rule)
     elif found.max_model_len > found.kv_tokens:
-        yield (
+        rule = (
             f"{length}: the cache holds {found.kv_tokens} tokens on {_describe(tpu)}, and vLLM "
-            "does not start when one sequence cannot fit; lower max_model_len or max_num_seqs"
+            "does not start when one sequence cannot fit"
         )
+        needed = memory.share(found.max_model_len, found.max_num_seqs)
+        if memory.utilization < needed <= DEFAULT_UTILIZATION:
+            yield Misfit(
+                setting="utilization",
+                rule=rule,
+                fix=f"use {needed} or more; vLLM's default is {DEFAULT_UTILIZATION}",
+            )
+        else:
+            yield _smaller(model, found, memory, memory.utilization, rule)
 
 
-def _warnings(model: ModelProfile, tpu: Slice, found: Fit) -> Iterator[str]:
+def _smaller(model: ModelProfile, found: Fit, memory: _Memory, share: float, rule: str) -> Misfit:
+    """Which setting is to change, and how far."""
+    largest = largest_tensor_parallel(model, memory.devices)
+    if found.tensor_parallel < largest:
+        fix = f"use {largest}: only the memory of the devices that share a layer counts"
+        return Misfit(setting="tensor_parallel", rule=rule, fix=fix)
+    if found.weights_share > share:
+        smaller = ", or an fp8 checkpoint" if model.resident_dtype == "bf16" else ""
+        return Misfit(
+            setting="model",
+            rule=rule,
+            fix=f"use a larger slice, one with more chips, or another model{smaller}",
+        )
+    sequences = memory.sequences(found.max_model_len, share)
+    if sequences:
+        fix = f"use {sequences} or less, or a slice with more chips"
+        return Misfit(setting="max_num_seqs", rule=rule, fix=fix)
+    longest = memory.longest(found.max_num_seqs, share)
+    fix = f"use {longest} or less, or a slice with more chips"
+    if not longest:
+        fix = "lower it and the number of sequences, or use a slice with more chips"
+    return Misfit(setting="max_model_len", rule=rule, fix=fix)
+
+
+def _warnings(model: ModelProfile, tpu: Slice, found: Fit, *, chosen: bool) -> Iterator[Misfit]:
+    """`chosen` says that somebody set the number of sequences."""
     if COMFORTABLE_SHARE < found.needed_share <= LARGEST_SHARE:
-        yield (
-            f"{_sizes(model, tpu, found)}: above {COMFORTABLE_SHARE:.0%} the cache is small, "
-            f"{found.kv_tokens} tokens are left"
+        yield Misfit(
+            setting="slice",
+            rule=f"{_sizes(model, tpu, found)}: above {COMFORTABLE_SHARE:.0%} the cache is small, "
+            f"{found.kv_tokens} tokens are left",
+            fix="take a slice with more chips if requests are preempted",
+            severe=False,
         )
-    if 0 < found.full_length_sequences < found.max_num_seqs:
-        yield (
-            f"max_num_seqs {found.max_num_seqs} of {model.id}: only "
+    if chosen and 0 < found.full_length_sequences < found.max_num_seqs:
+        yield Misfit(
+            setting="max_num_seqs",
+            rule=f"max_num_seqs {found.max_num_seqs} of {model.id}: only "
             f"{found.full_length_sequences} sequences of {found.max_model_len} tokens fit at "
-            "once; when more grow that long, some are preempted and recomputed"
+            "once; when more grow that long, some are preempted and recomputed",
+            fix=f"use {found.full_length_sequences}, or leave it where most are shorter",
+            severe=False,
         )
     if found.tensor_parallel < tpu.devices:
-        yield (
-            f"tensor parallel {found.tensor_parallel} of {model.id} leaves "
+        largest = largest_tensor_parallel(model, tpu.devices)
+        yield Misfit(
+            setting="tensor_parallel" if found.tensor_parallel < largest else "slice",
+            rule=f"tensor parallel {found.tensor_parallel} of {model.id} leaves "
             f"{tpu.devices - found.tensor_parallel} of {tpu.devices} devices of "
-            f"{_describe(tpu)} idle"
+            f"{_describe(tpu)} idle",
+            fix=f"use {largest}, or a smaller slice"
+            if found.tensor_parallel < largest
+            else "use a smaller slice: its heads allow no larger size",
+            severe=False,
         )
     status = model.status_on(tpu.accelerator.name)
     if status and status.verdict == "fails":
-        yield f"{model.id} on {status.accelerator}: {status.note} ({status.source})"
+        yield Misfit(
+            setting="model",
+            rule=f"{model.id} on {status.accelerator}: {status.note} ({status.source})",
+            fix="use another model, or another accelerator",
+            severe=False,
+        )
 
 
 def _sizes(model: ModelProfile, tpu: Slice, found: Fit) -> str:
@@ -226,7 +353,8 @@ def _describe(tpu: Slice) -> str:
 
 
 def largest_tensor_parallel(model: ModelProfile, devices: int) -> int:
-    return legal_tensor_parallel(model, devices)[-1]
+    """The default: a legal size that leaves no part of the slice over."""
+    return max(n for n in legal_tensor_parallel(model, devices) if devices % n == 0)
 
 
 def startup_budget_seconds(model: ModelProfile) -> int:
@@ -245,13 +373,6 @@ def _sensible_length(
     room_for_tokens = max(0.0, room_gib - FEWEST_SEQUENCES * state_gib)
     longest = math.floor(room_for_tokens / token_gib / FEWEST_SEQUENCES)
     return min(model.max_context, max(1024, _power_of_two_below(longest)))
-
-
-def _remedy(model: ModelProfile, found: Fit) -> str:
-    if found.weights_share <= LARGEST_SHARE:
-        return "Lower max_model_len or max_num_seqs, or use a slice with more chips."
-    smaller = ", or an fp8 checkpoint" if model.resident_dtype == "bf16" else ""
-    return f"Use a slice with more chips{smaller}."
 
 
 def _align(value: int, multiple: int) -> int:

@@ -76,11 +76,30 @@ AUTOSCALING_METRIC = _floor(
     "1.35.1-gke.1396000",
     docs("Expose custom metrics for horizontal Pod autoscaling"),
 )
+HPA_PROFILE = _floor(
+    "the performance profile of autoscalers",
+    "1.31.2-gke.1138000",
+    docs("Configure horizontal Pod autoscaling", firm=False),
+)
+SIDECARS = _floor(
+    "a sidecar that starts before its server (restartPolicy of init containers)",
+    "1.29.0-gke.0",
+    Source("Kubernetes docs, 'Sidecar Containers': beta and on since 1.29", READ),
+)
+SLEEP = _floor(
+    "sleep as a preStop hook",
+    "1.30.0-gke.0",
+    Source("Kubernetes docs, 'Container Lifecycle Hooks': beta and on since 1.30", READ),
+)
+SECRET_FILES = _floor(
+    "secrets of Secret Manager as files",
+    "1.27.14-gke.1042001",
+    Source(
+        "Google Cloud docs, 'Use Secret Manager add-on with Google Kubernetes Engine'", READ, False
+    ),
+)
 INFERENCE_POOL_V1 = _floor(
     "InferencePool v1 carried by GKE", "1.34.0-gke.1626000", docs("Deploy GKE Inference Gateway")
-)
-DRANET = _floor(
-    "managed DRANET", "1.34.1-gke.1829001", docs("Allocate network resources by using DRANET")
 )
 
 NODE_FLOORS = {"v5e": V5E, "v5p": V5P, "v6e": V6E, "tpu7x": TPU7X}
@@ -95,6 +114,9 @@ ALL = (
     V5P,
     V5E,
     AUTOSCALING_METRIC,
+    HPA_PROFILE,
+    SIDECARS,
+    SLEEP,
+    SECRET_FILES,
     INFERENCE_POOL_V1,
-    DRANET,
 )

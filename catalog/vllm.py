@@ -75,10 +75,15 @@ def flag_error(argument: str) -> str | None:
     """Why `vllm serve` would refuse `--name`, `--name=value` or `--no-name`, or None."""
     name = argument.split("=", 1)[0]
     if not name.startswith("--"):
-        return f"{argument!r} is not a long option; write --name or --name=value"
+        return (
+            f"{name!r} is not a long option; write the long form with hyphens, --name or "
+            "--name=value"
+        )
     # A JSON option may be set key by key: --kv-transfer-config.kv_role=kv_producer.
     base = name.split(".", 1)[0]
     known = release().flags
+    if (hyphens := base.replace("_", "-")) != base:
+        return f"{base} has underscores; write the long form with hyphens, {hyphens}"
     positive = f"--{base.removeprefix('--no-')}" if base.startswith("--no-") else base
     if base in known or positive in known:
         return None

@@ -10,7 +10,9 @@ import pulumi
 import pulumi_gcp as gcp
 
 from catalog.addresses import SYSTEM_PODS_PER_NODE
+from catalog.machines import boot_disk
 from catalog.names import SYSTEM_POOL, node_account, node_tag
+from components.extra import with_extra
 from components.network import PODS_RANGE, SERVICES_RANGE
 
 NODE_ROLES = {
@@ -96,56 +98,73 @@ class Cluster(pulumi.ComponentResource):
         ]
         cluster = gcp.container.Cluster(
             f"{name}-cluster",
-            name=name,
-            project=args.project,
-            location=args.region,
-            network=args.network,
-            subnetwork=args.subnetwork,
-            networking_mode="VPC_NATIVE",
-            ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=PODS_RANGE,
-                services_secondary_range_name=SERVICES_RANGE,
-            ),
-            private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(
-                enable_private_nodes=True,
-                master_ipv4_cidr_block=str(args.control_plane),
-            ),
-            control_plane_endpoints_config=_endpoints(args),
-            master_authorized_networks_config=_authorized(args.authorized_networks),
-            release_channel=gcp.container.ClusterReleaseChannelArgs(channel=args.channel),
-            min_master_version=args.version,
-            maintenance_policy=_maintenance(args),
-            gateway_api_config=gcp.container.ClusterGatewayApiConfigArgs(
-                channel="CHANNEL_STANDARD"
-            ),
-            secret_manager_config=gcp.container.ClusterSecretManagerConfigArgs(enabled=True),
-            security_posture_config=gcp.container.ClusterSecurityPostureConfigArgs(
-                mode="BASIC", vulnerability_mode="VULNERABILITY_DISABLED"
-            ),
-            rbac_binding_config=gcp.container.ClusterRbacBindingConfigArgs(
-                enable_insecure_binding_system_authenticated=False,
-                enable_insecure_binding_system_unauthenticated=False,
-            ),
-            service_external_ips_config=gcp.container.ClusterServiceExternalIpsConfigArgs(
-                enabled=False
-            ),
-            # AutoscalingMetric needs it (GKE docs, 'Expose custom metrics for autoscaling').
-            pod_autoscaling=gcp.container.ClusterPodAutoscalingArgs(hpa_profile="PERFORMANCE"),
-            logging_config=gcp.container.ClusterLoggingConfigArgs(
-                enable_components=["SYSTEM_COMPONENTS", "WORKLOADS"]
-            ),
-            monitoring_config=gcp.container.ClusterMonitoringConfigArgs(
-                enable_components=["SYSTEM_COMPONENTS"],
-                managed_prometheus=gcp.container.ClusterMonitoringConfigManagedPrometheusArgs(
-                    enabled=True
+            with_extra(
+                gcp.container.ClusterArgs(
+                    name=name,
+                    project=args.project,
+                    location=args.region,
+                    network=args.network,
+                    subnetwork=args.subnetwork,
+                    networking_mode="VPC_NATIVE",
+                    ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
+                        cluster_secondary_range_name=PODS_RANGE,
+                        services_secondary_range_name=SERVICES_RANGE,
+                    ),
+                    private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(
+                        enable_private_nodes=True,
+                        master_ipv4_cidr_block=str(args.control_plane),
+                    ),
+                    control_plane_endpoints_config=_endpoints(args),
+                    master_authorized_networks_config=_authorized(args.authorized_networks),
+                    release_channel=gcp.container.ClusterReleaseChannelArgs(channel=args.channel),
+                    min_master_version=args.version,
+                    maintenance_policy=_maintenance(args),
+                    gateway_api_config=gcp.container.ClusterGatewayApiConfigArgs(
+                        channel="CHANNEL_STANDARD"
+                    ),
+                    secret_manager_config=gcp.container.ClusterSecretManagerConfigArgs(
+                        enabled=True
+                    ),
+                    security_posture_config=gcp.container.ClusterSecurityPostureConfigArgs(
+                        mode="BASIC", vulnerability_mode="VULNERABILITY_DISABLED"
+                    ),
+                    rbac_binding_config=gcp.container.ClusterRbacBindingConfigArgs(
+                        enable_insecure_binding_system_authenticated=False,
+                        enable_insecure_binding_system_unauthenticated=False,
+                    ),
+                    service_external_ips_config=gcp.container.ClusterServiceExternalIpsConfigArgs(
+                        enabled=False
+                    ),
+                    # AutoscalingMetric needs it (GKE docs, "Expose custom metrics").
+                    pod_autoscaling=gcp.container.ClusterPodAutoscalingArgs(
+                        hpa_profile="PERFORMANCE"
+                    ),
+                    logging_config=gcp.container.ClusterLoggingConfigArgs(
+                        enable_components=["SYSTEM_COMPONENTS", "WORKLOADS"]
+                    ),
+                    monitoring_config=gcp.container.ClusterMonitoringConfigArgs(
+                        enable_components=["SYSTEM_COMPONENTS"],
+                        managed_prometheus=gcp.container.ClusterMonitoringConfigManagedPrometheusArgs(
+                            enabled=True
+                        ),
+                    ),
+                    cost_management_config=gcp.container.ClusterCostManagementConfigArgs(
+                        enabled=True
+                    ),
+                    resource_labels=dict(args.labels),
+                    deletion_protection=args.deletion_protection,
+                    **(_autopilot(name, account) if args.autopilot else _standard(args, account)),
                 ),
+                args.extra,
             ),
-            cost_management_config=gcp.container.ClusterCostManagementConfigArgs(enabled=True),
-            resource_labels=dict(args.labels),
-            deletion_protection=args.deletion_protection,
-            opts=first.merge(pulumi.ResourceOptions(depends_on=roles if args.autopilot else [])),
-            **(_autopilot(name, account) if args.autopilot else _standard(args)),
-            **args.extra,
+            opts=first.merge(
+                pulumi.ResourceOptions(
+                    depends_on=roles,
+                    # Once its first nodes are gone the API answers with none or with another
+                    # pool's, and any edit replaces the cluster (pulumi/pulumi issue 8991).
+                    ignore_changes=[] if args.autopilot else ["nodeConfig"],
+                )
+            ),
         )
 
         self.cluster_id = cluster.id
@@ -166,14 +185,25 @@ class Cluster(pulumi.ComponentResource):
         )
 
 
-def _standard(args: ClusterArgs) -> dict[str, Any]:
+def _standard(args: ClusterArgs, account: gcp.serviceaccount.Account) -> dict[str, Any]:
     """What a Standard cluster says and Autopilot decides by itself."""
+    config = gcp.container
     return {
         "node_locations": list(args.system_zones),
         # Fixed at birth: changing it replaces the cluster.
         "datapath_provider": "ADVANCED_DATAPATH",
         "remove_default_node_pool": True,
         "initial_node_count": 1,
+        # The nodes a cluster starts with, for minutes: else they run as the project's default
+        # account and boot unshielded.
+        "node_config": config.ClusterNodeConfigArgs(
+            service_account=account.email,
+            oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+            metadata={"disable-legacy-endpoints": "true"},
+            shielded_instance_config=config.ClusterNodeConfigShieldedInstanceConfigArgs(
+                enable_secure_boot=True, enable_integrity_monitoring=True
+            ),
+        ),
         "addons_config": _addons(slice_controller=args.slice_controller),
         "workload_identity_config": gcp.container.ClusterWorkloadIdentityConfigArgs(
             workload_pool=f"{args.project}.svc.id.goog"
@@ -237,7 +267,7 @@ def _system_pool(
         network_config=gcp.container.NodePoolNetworkConfigArgs(enable_private_nodes=True),
         node_config=gcp.container.NodePoolNodeConfigArgs(
             machine_type=args.system_machine,
-            disk_type="pd-balanced",
+            disk_type=boot_disk(args.system_machine),
             disk_size_gb=100,
             service_account=account.email,
             **hardened(name, args.labels),

@@ -22,7 +22,9 @@ NO_ANSWER = (
 )
 """The API server's words where nobody answered; a webhook that says no is not among them."""
 
-GIVEN_UP = ("timed out", "timeout", "condition was not met", "deadline")
+GIVEN_UP = ("timed out waiting", "condition was not met", "deadline exceeded")
+"""The provider's and Helm's words when a wait is over. A webhook that does not answer may use them,
+too, so that is looked at first."""
 
 
 def pause(attempts: int) -> float | None:
@@ -64,7 +66,12 @@ def explained(name: str, what: str, look: str, why: str) -> pulumi.ResourceHookB
     """Tells where to look when the wait for an object, or for its end, is given up."""
 
     def tell(args: pulumi.ErrorHookArgs) -> bool:
-        if any(word in args.errors[0].lower() for word in GIVEN_UP):
+        if unanswered(args.errors):
+            pulumi.log.error(
+                f"{what}: a webhook did not answer; the error names it, and its pods may be "
+                "restarting. Run the update again."
+            )
+        elif any(word in args.errors[0].lower() for word in GIVEN_UP):
             if args.failed_operation == "delete":
                 pulumi.log.error(
                     f"{what} does not go: something still holds a finalizer on it. Look with: "

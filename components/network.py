@@ -1,11 +1,16 @@
 """The network: jumbo frames, ranges for nodes, pods and services, proxies, a way out, firewalls."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
+
+from catalog.router import PICKER_HEALTH_PORT, PICKER_PORT
+from catalog.serving import PORT
+from components.extra import with_extra
 
 PODS_RANGE = "pods"
 SERVICES_RANGE = "services"
@@ -13,8 +18,8 @@ SERVICES_RANGE = "services"
 WEBHOOK_PORTS = ("443", "8082", "9443", "10250")
 """API server to webhooks: Kueue, LWS and JobSet serve on 9443, metrics on 8082, kubelets 10250."""
 
-SERVING_PORT = "8000"
-"""vLLM's own port."""
+SERVING_PORTS = tuple(str(port) for port in (PORT, PICKER_PORT, PICKER_HEALTH_PORT))
+"""Load balancers ask model servers, and the picker which of them; both are checked for health."""
 
 HEALTH_CHECKS = ("35.191.0.0/16", "130.211.0.0/22")
 """Where Google's health checks come from (docs 'Health checks overview', read 2026-08)."""
@@ -31,6 +36,8 @@ class NetworkArgs:
     proxy_only: IPv4Network
     control_plane: IPv4Network
     node_tag: str
+    extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Arguments for `vpc`, `subnetwork` (of the nodes), `router` and `nat`."""
     after: Sequence[pulumi.Resource] = ()
 
 
@@ -49,28 +56,38 @@ class Network(pulumi.ComponentResource):
 
         vpc = gcp.compute.Network(
             f"{name}-vpc",
-            project=args.project,
-            auto_create_subnetworks=False,
-            routing_mode="REGIONAL",
-            mtu=args.mtu,
+            with_extra(
+                gcp.compute.NetworkArgs(
+                    project=args.project,
+                    auto_create_subnetworks=False,
+                    routing_mode="REGIONAL",
+                    mtu=args.mtu,
+                ),
+                args.extra.get("vpc", {}),
+            ),
             opts=child.merge(pulumi.ResourceOptions(depends_on=list(args.after))),
         )
         nodes = gcp.compute.Subnetwork(
             f"{name}-nodes",
-            project=args.project,
-            region=args.region,
-            network=vpc.id,
-            ip_cidr_range=str(args.nodes),
-            private_ip_google_access=True,
-            stack_type="IPV4_ONLY",
-            secondary_ip_ranges=[
-                gcp.compute.SubnetworkSecondaryIpRangeArgs(
-                    range_name=PODS_RANGE, ip_cidr_range=str(args.pods)
+            with_extra(
+                gcp.compute.SubnetworkArgs(
+                    project=args.project,
+                    region=args.region,
+                    network=vpc.id,
+                    ip_cidr_range=str(args.nodes),
+                    private_ip_google_access=True,
+                    stack_type="IPV4_ONLY",
+                    secondary_ip_ranges=[
+                        gcp.compute.SubnetworkSecondaryIpRangeArgs(
+                            range_name=PODS_RANGE, ip_cidr_range=str(args.pods)
+                        ),
+                        gcp.compute.SubnetworkSecondaryIpRangeArgs(
+                            range_name=SERVICES_RANGE, ip_cidr_range=str(args.services)
+                        ),
+                    ],
                 ),
-                gcp.compute.SubnetworkSecondaryIpRangeArgs(
-                    range_name=SERVICES_RANGE, ip_cidr_range=str(args.services)
-                ),
-            ],
+                args.extra.get("subnetwork", {}),
+            ),
             opts=child,
         )
         proxies = gcp.compute.Subnetwork(
@@ -84,22 +101,34 @@ class Network(pulumi.ComponentResource):
             opts=child,
         )
         router = gcp.compute.Router(
-            f"{name}-router", project=args.project, region=args.region, network=vpc.id, opts=child
+            f"{name}-router",
+            with_extra(
+                gcp.compute.RouterArgs(project=args.project, region=args.region, network=vpc.id),
+                args.extra.get("router", {}),
+            ),
+            opts=child,
         )
         # Private nodes pull operator and model-server images from registries outside Google.
         gcp.compute.RouterNat(
             f"{name}-nat",
-            project=args.project,
-            region=args.region,
-            router=router.name,
-            nat_ip_allocate_option="AUTO_ONLY",
-            source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
-            subnetworks=[
-                gcp.compute.RouterNatSubnetworkArgs(
-                    name=nodes.id, source_ip_ranges_to_nats=["ALL_IP_RANGES"]
-                )
-            ],
-            log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
+            with_extra(
+                gcp.compute.RouterNatArgs(
+                    project=args.project,
+                    region=args.region,
+                    router=router.name,
+                    nat_ip_allocate_option="AUTO_ONLY",
+                    source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
+                    subnetworks=[
+                        gcp.compute.RouterNatSubnetworkArgs(
+                            name=nodes.id, source_ip_ranges_to_nats=["ALL_IP_RANGES"]
+                        )
+                    ],
+                    log_config=gcp.compute.RouterNatLogConfigArgs(
+                        enable=True, filter="ERRORS_ONLY"
+                    ),
+                ),
+                args.extra.get("nat", {}),
+            ),
             opts=child,
         )
         for rule, (ranges, ports) in _ingress(args).items():
@@ -138,5 +167,5 @@ def _ingress(
         # libtpu and the key-value transfer between vLLM pods choose ports freely.
         "inside": ((args.nodes, args.pods), every),
         "webhooks": ((args.control_plane,), {"tcp": WEBHOOK_PORTS}),
-        "serving": ((args.proxy_only, *HEALTH_CHECKS), {"tcp": (SERVING_PORT,)}),
+        "serving": ((args.proxy_only, *HEALTH_CHECKS), {"tcp": SERVING_PORTS}),
     }

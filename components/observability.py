@@ -9,6 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
+from catalog.router import ROLE_LABEL
 from catalog.serving import PORT
 
 SCRAPE = "15s"
@@ -16,7 +17,7 @@ COLUMNS = 48
 HEIGHT = 16
 
 CACHE_FULL = 0.95
-RESTARTS = 3
+MOST_RESTARTS = 3
 READY_MINUTES = 10
 QUEUE_MINUTES = 10
 
@@ -29,9 +30,10 @@ class Watched:
     home: pulumi.Resource
     """The namespace itself, which takes objects once it is there."""
     pod_labels: Mapping[str, str]
-    startup_seconds: int
-    note: str = ""
-    """What a reader of any of its alerts shall know."""
+    advice: Mapping[str, str]
+    """What a reader shall do, by kind of alert: absent, queue, restarts and cache-full."""
+    roles: Sequence[str] = ()
+    """Where an answer takes servers of several: values of ROLE_LABEL on their pods."""
     server: pulumi.Resource
     """Exists once it serves: before, no alert would say anything new."""
 
@@ -70,6 +72,11 @@ class Observability(pulumi.ComponentResource):
                 spec={
                     "selector": {"matchLabels": dict(watched.pod_labels)},
                     "endpoints": [{"port": PORT, "path": "/metrics", "interval": SCRAPE}],
+                    **(
+                        {"targetLabels": {"fromPod": [{"from": ROLE_LABEL, "to": "role"}]}}
+                        if watched.roles
+                        else {}
+                    ),
                 },
                 opts=child.merge(pulumi.ResourceOptions(depends_on=[watched.home])),
             )
@@ -102,7 +109,7 @@ class Observability(pulumi.ComponentResource):
                     combiner="OR",
                     conditions=[_condition(text)],
                     documentation=gcp.monitoring.AlertPolicyDocumentationArgs(
-                        content=" ".join(filter(None, (text.advice, watched.note))),
+                        content=text.advice,
                         mime_type="text/markdown",
                     ),
                     notification_channels=[*args.channels, *(each.id for each in channels)],
@@ -151,48 +158,66 @@ def alerts(key: str, watched: Watched, args: ObservabilityArgs) -> dict[str, Ale
         f'monitored_resource="k8s_container",cluster_name="{args.cluster}",'
         f'namespace_name="{watched.namespace}",container_name="vllm",pod_name=~"{key}-.*"'
     )
-    look = f"kubectl -n {watched.namespace}"
     return {
-        "no-replica": Alert(
-            title=f"{key} has no ready replica",
-            # A server that does not answer cannot be scraped, and one that is gone has no series.
-            query=f"(sum(up{{{where}}}) or vector(0)) < 1",
-            minutes=READY_MINUTES,
-            severity="CRITICAL",
-            advice=f"Nobody is answered. `{look} get pods` shows whether a pod waits for a TPU "
-            f"node (Pending), loads its model (up to {watched.startup_seconds // 60} minutes), or "
-            f"fails: `{look} logs deploy/{key} -c vllm --previous`.",
-        ),
+        **{
+            f"no-{role}" if role else "no-replica": Alert(
+                title=f"{key} has no ready {role or 'replica'}{' server' if role else ''}",
+                # A server that does not answer cannot be scraped, and one that is gone has no
+                # series.
+                query=f"(sum(up{{{where}{_of(role)}}}) or vector(0)) < 1",
+                minutes=READY_MINUTES,
+                severity="CRITICAL",
+                advice=watched.advice["absent"],
+            )
+            for role in watched.roles or ("",)
+        },
         "queue": Alert(
             title=f"the queue of {key} grows",
             query=f"sum(avg_over_time({waiting}[10m])) > {args.queue_alert} "
             f"and sum(deriv({waiting}[10m])) > 0",
             minutes=QUEUE_MINUTES,
             severity="WARNING",
-            advice=f"More is asked than is answered. `{look} get hpa {key}` shows whether the "
-            "autoscaler is at its maximum, `get pods` whether the TPU pool could give the nodes. "
-            "Then raise `replicas.max` and the pool's `slices.max`.",
+            advice=watched.advice["queue"],
         ),
         "restarts": Alert(
             title=f"{key} restarts again and again",
             query=f"sum(increase(kubernetes_io:container_restart_count{{{container}}}[30m])) "
-            f">= {RESTARTS}",
+            f">= {MOST_RESTARTS}",
             minutes=0,
             severity="CRITICAL",
-            advice=f"`{look} logs deploy/{key} -c vllm --previous` says why. RESOURCE_EXHAUSTED: "
-            "lower `utilization`, `maxNumSeqs` or `maxModelLen`. 403 or 404 from the bucket: look "
-            "at the grants and at the staged revision.",
+            advice=watched.advice["restarts"],
         ),
         "cache-full": Alert(
             title=f"the KV cache of {key} is full",
             query=f"max(avg_over_time(vllm:kv_cache_usage_perc{{{where}}}[10m])) > {CACHE_FULL}",
             minutes=QUEUE_MINUTES,
             severity="WARNING",
-            advice="Requests are preempted and computed again. Lower `maxModelLen` or "
-            "`maxNumSeqs`, use `kvDtype: fp8`, or let more replicas share the load: "
-            "`intent: latency` scales on this.",
+            advice=watched.advice["cache-full"],
         ),
     }
+
+
+def of_deployment(key: str, namespace: str, startup_seconds: int) -> dict[str, str]:
+    """What to do about a model whose replicas are those of a Deployment."""
+    look = f"kubectl -n {namespace}"
+    return {
+        "absent": f"Nobody is answered. `{look} get pods` shows whether a pod waits for a TPU "
+        f"node (Pending), loads its model (up to {startup_seconds // 60} minutes), or fails: "
+        f"`{look} logs deploy/{key} -c vllm --previous`.",
+        "queue": f"More is asked than is answered. `{look} get hpa {key}` shows whether the "
+        "autoscaler is at its maximum, `get pods` whether the TPU pool could give the nodes. "
+        "Then raise `replicas.max` and the pool's `slices.max`.",
+        "restarts": f"`{look} logs deploy/{key} -c vllm --previous` says why. RESOURCE_EXHAUSTED: "
+        "lower `utilization`, `maxNumSeqs` or `maxModelLen`. 403 or 404 from the bucket: look at "
+        "the grants and at the staged revision.",
+        "cache-full": "Requests are preempted and computed again. Lower `maxModelLen` or "
+        "`maxNumSeqs`, use `kvDtype: fp8`, or let more replicas share the load: `intent: latency` "
+        "scales on this.",
+    }
+
+
+def _of(role: str) -> str:
+    return f',role="{role}"' if role else ""
 
 
 def _matching(cluster: str, namespace: str, job: str) -> str:

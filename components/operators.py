@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from catalog import operator_sizes
 from catalog.names import SYSTEM_POOL
+from catalog.operator_sizes import Size
 from catalog.partitions import POOL_LABEL
+from catalog.quantities import canonical
 from catalog.releases import JOBSET, KUEUE, LWS, PAUSE, Chart, ReleaseSet, definition
 from components import pods
 from components.hooks import until_answered
@@ -39,7 +41,7 @@ class OperatorsArgs:
     """Kueue's webhooks see jobs of these namespaces only."""
     nodes: int
     """The most nodes the cluster has: Kueue keeps all of them and their pods in memory."""
-    replicas: int
+    replicas: Mapping[str, int]
     pods_ready_minutes: int
     after: Sequence[pulumi.Resource]
 
@@ -47,8 +49,8 @@ class OperatorsArgs:
 class Operators(pulumi.ComponentResource):
     """The three operators. Objects for them wait for `ready`, queues for `kueue` alone."""
 
-    definitions: Sequence[pulumi.Resource]
-    """Exist once every kind of the three does."""
+    installed: Sequence[pulumi.Resource]
+    """The charts: every kind of the three exists once they do."""
     kueue: pulumi.Resource
     ready: Sequence[pulumi.Resource]
 
@@ -64,8 +66,8 @@ class Operators(pulumi.ComponentResource):
             *_definitions(name, LWS, args.releases.lws, first),
         ]
         charts = {
-            "jobset": (JOBSET, args.releases.jobset, jobset_values(args.replicas)),
-            "lws": (LWS, args.releases.lws, lws_values()),
+            "jobset": (JOBSET, args.releases.jobset, jobset_values(args.replicas["jobset"])),
+            "lws": (LWS, args.releases.lws, lws_values(args.replicas["lws"])),
             "kueue": (KUEUE, args.releases.kueue, kueue_values(args)),
         }
         later = first.merge(pulumi.ResourceOptions(depends_on=owned))
@@ -119,7 +121,7 @@ class Operators(pulumi.ComponentResource):
             gate("jobset", "JobSets", JOBSET_PROBE),
             gate("lws", "LeaderWorkerSets", LWS_PROBE),
         ]
-        self.definitions = list(releases.values())
+        self.installed = list(releases.values())
         self.register_outputs({})
 
 
@@ -183,17 +185,20 @@ def digest(version: str, values: Mapping[str, Any]) -> str:
 
 
 def kueue_values(args: OperatorsArgs) -> dict[str, Any]:
-    size = kueue_size(args.nodes)
+    size, replicas = operator_sizes.kueue(args.nodes), args.replicas["kueue"]
     return {
         "controllerManager": {
-            "replicas": args.replicas,
+            "replicas": replicas,
             "nodeSelector": {POOL_LABEL: SYSTEM_POOL},
-            "podDisruptionBudget": {"enabled": args.replicas > 1, "minAvailable": 1},
-            "topologySpreadConstraints": _spread("kueue") if args.replicas > 1 else [],
+            "podDisruptionBudget": {"enabled": replicas > 1, "minAvailable": 1},
+            "topologySpreadConstraints": _spread("kueue") if replicas > 1 else [],
             "manager": {
                 "resources": {
-                    "requests": {"cpu": str(size.cpus), "memory": f"{size.memory_mib}Mi"},
-                    "limits": {"cpu": str(2 * size.cpus), "memory": f"{size.memory_mib}Mi"},
+                    "requests": _requests(size),
+                    "limits": {
+                        "cpu": canonical(str(2 * size.cpus)),
+                        "memory": f"{size.memory_mib}Mi",
+                    },
                 }
             },
         },
@@ -206,15 +211,8 @@ def kueue_values(args: OperatorsArgs) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    cpus: int
-    memory_mib: int
-
-
-def kueue_size(nodes: int) -> Size:
-    """xpk's rule (AI-Hypercomputer/xpk, kueue_manager): 512 MiB, the chart's own, is too little."""
-    return Size(cpus=max(2, math.ceil(0.004 * nodes)), memory_mib=max(4096, 32 * nodes))
+def _requests(size: Size) -> dict[str, str]:
+    return {"cpu": canonical(str(size.cpus)), "memory": f"{size.memory_mib}Mi"}
 
 
 def manager_config(namespaces: Sequence[str], pods_ready_minutes: int) -> dict[str, Any]:
@@ -270,21 +268,19 @@ def jobset_values(replicas: int) -> dict[str, Any]:
             "nodeSelector": {POOL_LABEL: SYSTEM_POOL},
             "podDisruptionBudget": {"enabled": replicas > 1, "minAvailable": 1},
             "resources": {
-                "requests": {"cpu": "500m", "memory": "512Mi"},
+                "requests": _requests(operator_sizes.JOBSET),
                 "limits": {"cpu": "2", "memory": "4Gi"},
             },
         }
     }
 
 
-def lws_values() -> dict[str, Any]:
+def lws_values(replicas: int) -> dict[str, Any]:
     return {
-        # Ready long before its webhook answers (kubernetes-sigs/lws 0.8 to 0.10): of two
-        # replicas the gate would have asked one.
-        "replicaCount": 1,
+        "replicaCount": replicas,
         "nodeSelector": {POOL_LABEL: SYSTEM_POOL},
         "resources": {
-            "requests": {"cpu": "500m", "memory": "512Mi"},
+            "requests": _requests(operator_sizes.LWS),
             "limits": {"memory": "1Gi"},
         },
         "podSecurityContext": {

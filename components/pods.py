@@ -109,14 +109,19 @@ def _key(file: str) -> str:
     return file.replace("__", "")
 
 
+def scripts_files() -> list[dict[str, str]]:
+    """Where a volume puts each key of that ConfigMap."""
+    return [{"key": _key(file), "path": f"staging/{file}"} for file in SCRIPTS]
+
+
 def scripts_volume(config_map: k8s.core.v1.ConfigMap) -> k8s.core.v1.VolumeArgs:
     return k8s.core.v1.VolumeArgs(
         name="scripts",
         config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(
             name=config_map.metadata.name,
             items=[
-                k8s.core.v1.KeyToPathArgs(key=_key(file), path=f"staging/{file}")
-                for file in SCRIPTS
+                k8s.core.v1.KeyToPathArgs(key=each["key"], path=each["path"])
+                for each in scripts_files()
             ],
         ),
     )
@@ -131,9 +136,11 @@ def script(
     mounts: Sequence[k8s.core.v1.VolumeMountArgs],
     cpu: str,
     memory: str,
+    disk: str | None = None,
     **more: Any,
 ) -> k8s.core.v1.ContainerArgs:
     """A container that runs one command of the staging package."""
+    kept = {"memory": memory, **({"ephemeral-storage": disk} if disk else {})}
     return k8s.core.v1.ContainerArgs(
         name=name,
         image=image,
@@ -141,9 +148,7 @@ def script(
         command=["python3", "-B", "-m", "staging", command],
         working_dir=SCRIPTS_MOUNT,
         env=[k8s.core.v1.EnvVarArgs(name=key, value=value) for key, value in environment.items()],
-        resources=k8s.core.v1.ResourceRequirementsArgs(
-            requests={"cpu": cpu, "memory": memory}, limits={"memory": memory}
-        ),
+        resources=k8s.core.v1.ResourceRequirementsArgs(requests={"cpu": cpu, **kept}, limits=kept),
         security_context=confined(),
         volume_mounts=[
             k8s.core.v1.VolumeMountArgs(name="scripts", mount_path=SCRIPTS_MOUNT, read_only=True),

@@ -169,7 +169,9 @@ class Queues(pulumi.ComponentResource):
         self.namespaces, self.local_queues, ready = {}, {}, []
         for key, share in args.shares.items():
             for each in share.namespaces:
-                home = _namespace(name, each, child, args.after)
+                home = _namespace(
+                    name, each, child, [*args.after, *args.kueue, args.slice_controller]
+                )
                 local = _object(
                     f"{name}-{each}-local-queue",
                     "LocalQueue",
@@ -201,7 +203,8 @@ def by_levels(shapes: Sequence[str]) -> str:
     """A name that carries the levels: other levels are another topology and another flavour.
 
     Kueue changes neither, and deletes neither while a queue uses it. So the new ones come first,
-    the queue moves over, and what runs goes on.
+    the queue moves over, and what runs goes on. The new flavour does not see the hosts of what
+    runs: docs/adr/0021.
     """
     text = "\n".join(levels(shapes))
     return f"{SLICES}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
@@ -321,7 +324,11 @@ def _object(
 def _namespace(
     name: str, physical: str, child: pulumi.ResourceOptions, after: Sequence[pulumi.Resource]
 ) -> pulumi.Output[str]:
-    """A namespace for jobs: closed from outside, open among its own pods."""
+    """A namespace for jobs: closed from outside, open among its own pods.
+
+    It goes before what it waits for: somebody's jobs in it have finalizers that only a running
+    Kueue and slice controller remove.
+    """
     networking = k8s.networking.v1
     home = pods.namespace(
         f"{name}-{physical}-namespace",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pulumi
 
-from catalog.jobs import Job, jobset
-from catalog.workloads import PRIORITY_LABEL, QUEUE_LABEL, Flaw, Queue, flaws
+from catalog.jobs import Job, jobset, mistakes
+from catalog.workloads import PRIORITY_LABEL, QUEUE_LABEL, Flaw, Queue
 from components import pods
 from components.hooks import explained
 from components.manifest import Manifest, waiting_for
@@ -16,6 +16,20 @@ ADMITTED = "jsonpath={.spec.suspend}=false"
 
 DRAIN = "30m"
 """Its end waits for its pods, and for its Slices after them."""
+
+
+FIXED = tuple(
+    f"spec.{each}"
+    for each in (
+        "replicatedJobs",
+        "failurePolicy",
+        "network",
+        "startupPolicy",
+        "successPolicy",
+        "volumeClaimPolicies",
+    )
+)
+"""What nobody may change on a JobSet: its webhook and its definition refuse it."""
 
 
 class FlawedJobError(ValueError):
@@ -48,10 +62,10 @@ class SlicedJob(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: SlicedJobArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        manifest = jobset(args.job)
-        found = [each for each in flaws(manifest, args.queue) if each.severity == "error"]
+        found = [each for each in mistakes(args.job, args.queue) if each.severity == "error"]
         if found:
             raise FlawedJobError(args.job.name, found)
+        manifest = jobset(args.job)
         super().__init__("tpuserve:sliced_job:SlicedJob", name, None, opts)
 
         metadata, job = manifest["metadata"], args.job
@@ -66,9 +80,8 @@ class SlicedJob(pulumi.ComponentResource):
             pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[account, *args.after],
-                # A JobSet's jobs are fixed once it is made.
                 replace_on_changes=[
-                    "spec.replicatedJobs",
+                    *FIXED,
                     *(f'metadata.labels["{each}"]' for each in (QUEUE_LABEL, PRIORITY_LABEL)),
                 ],
                 delete_before_replace=True,
@@ -77,7 +90,8 @@ class SlicedJob(pulumi.ComponentResource):
                     f"{name}-admitted",
                     f"JobSet {job.namespace}/{job.name}",
                     f"kubectl -n {job.namespace} get workloads,jobsets,pods; kubectl get slices",
-                    f"was not admitted within {args.admitted_seconds} s",
+                    "was not admitted"
+                    + (f" within {args.admitted_seconds} s" if args.admitted_seconds else ""),
                 ),
             ),
         )

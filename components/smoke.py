@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from catalog.jobs import Job
+from catalog.jobs import SUB, SUPER, Job
 from catalog.workloads import Queue
 from components.sliced_job import SlicedJob, SlicedJobArgs
 
@@ -16,9 +16,12 @@ import jax
 import jax.numpy as jnp
 if int(os.environ["EXPECTED_PROCESSES"]) > 1:
     jax.distributed.initialize()
+# A chip's place in the links that were really made; only TPU devices have one.
+places = [getattr(each, "coords", None) for each in jax.devices()]
+sides = [max(axis) - min(axis) + 1 for axis in zip(*places)] if all(places) else []
 found = {
     "check": "tpuserve-slice",
-    "topology": os.environ["SLICE_TOPOLOGY"],
+    "topology": "x".join(map(str, sides)) or "unknown: devices without coordinates",
     "devices": jax.device_count(),
     "local_devices": jax.local_device_count(),
     "processes": jax.process_count(),
@@ -26,7 +29,9 @@ found = {
 }
 wanted = {key: int(os.environ["EXPECTED_" + key.upper()])
           for key in ("devices", "local_devices", "processes")}
-found["ok"] = all(found[key] == value for key, value in wanted.items())
+linked = sorted(map(int, os.environ["EXPECTED_TOPOLOGY"].split("x")))
+found["ok"] = (all(found[key] == value for key, value in wanted.items())
+               and sorted(sides or linked) == linked)
 print(json.dumps(found), flush=True)
 end = time.monotonic() + float(os.environ["COMPUTE_SECONDS"])
 square = jax.jit(lambda x: x @ x / 1024)
@@ -36,8 +41,6 @@ while found["ok"] and time.monotonic() < end:
 sys.exit(0 if found["ok"] else 1)
 """
 """Prints one line of JSON and ends; the codelab's job sleeps until somebody deletes it."""
-
-SUB, SUPER = "sub-slices", "super-slice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ def smoke_job(name: str, said: SmokeJob, args: SliceSmokeArgs) -> Job:
     return replace(
         job,
         environment={
-            "SLICE_TOPOLOGY": job.shape,
+            "EXPECTED_TOPOLOGY": job.shape,
             "EXPECTED_DEVICES": str(line["devices"]),
             "EXPECTED_LOCAL_DEVICES": str(line["local_devices"]),
             "EXPECTED_PROCESSES": str(line["processes"]),

@@ -139,6 +139,10 @@ class Staged:
     model: ModelProfile
     revision: str
 
+    @property
+    def content(self) -> tuple[str, str]:
+        return self.model.id, self.revision
+
 
 @dataclass(frozen=True, kw_only=True)
 class StagingArgs:
@@ -173,9 +177,11 @@ class Staging(pulumi.ComponentResource):
 
         waits = [account, *args.after, *([token] if token else [])]
         options = child.merge(pulumi.ResourceOptions(depends_on=waits))
-        self.staged = {
-            key: [
-                k8s.batch.v1.Job(
+        jobs: dict[tuple[str, str], pulumi.Resource] = {}
+        for key, staged in args.models.items():
+            # Served twice, a revision is copied once, under the first key.
+            if staged.content not in jobs:
+                jobs[staged.content] = k8s.batch.v1.Job(
                     f"{name}-{key}",
                     metadata=_metadata(key, staged, args, inside),
                     spec=_job(key, staged, args, scripts),
@@ -185,9 +191,7 @@ class Staging(pulumi.ComponentResource):
                         )
                     ),
                 )
-            ]
-            for key, staged in args.models.items()
-        }
+        self.staged = {key: [jobs[staged.content]] for key, staged in args.models.items()}
         self.register_outputs({})
 
 

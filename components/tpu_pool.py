@@ -8,9 +8,10 @@ import pulumi
 import pulumi_gcp as gcp
 
 from catalog.accelerators import Slice
-from catalog.names import cube_pool, workload_policy
+from catalog.names import PROVISION_ONLY, cube_pool, workload_policy
 from catalog.upgrades import surge
 from components.cluster import hardened
+from components.extra import with_extra
 
 DISK_GB = 200
 TIMEOUT = "3h"
@@ -47,6 +48,8 @@ class PoolArgs:
     pods_per_node: int
     placement_type: str
     """Sent beside a workload policy: empty or COMPACT; sources disagree which is right."""
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    """Kernel parameters of every node."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -77,7 +80,7 @@ class TpuPool(pulumi.ComponentResource):
         super().__init__("tpuserve:tpu_pool:TpuPool", name, None, opts)
 
         policy = None
-        if _needs_policy(args.slice):
+        if args.slice.needs_policy:
             policy = _workload_policy(self, f"{name}-policy", name, args, mode=None)
         fixed = args.min_slices == args.max_slices
         pool = _pool(
@@ -117,7 +120,7 @@ class DynamicSlicePools(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tpuserve:tpu_pool:DynamicSlicePools", name, None, opts)
 
-        policy = _workload_policy(self, f"{name}-policy", name, args, mode="PROVISION_ONLY")
+        policy = _workload_policy(self, f"{name}-policy", name, args, mode=PROVISION_ONLY)
         pools = [
             _pool(
                 self,
@@ -136,17 +139,12 @@ class DynamicSlicePools(pulumi.ComponentResource):
         self.register_outputs({"pool_names": self.pool_names})
 
 
-def _needs_policy(shape: Slice) -> bool:
-    return shape.multi_host and shape.accelerator.workload_policy
-
-
 def _workload_policy(
     parent: pulumi.Resource, name: str, pool: str, args: PoolArgs, *, mode: str | None
 ) -> gcp.compute.ResourcePolicy:
-    physical = workload_policy(f"{args.site.stack}-{pool}", args.slice.shape, mode or "auto")
     return gcp.compute.ResourcePolicy(
         name,
-        name=physical,
+        name=workload_policy(args.site.stack, pool, args.slice.shape, mode),
         project=args.site.project,
         region=args.site.region,
         workload_policy=gcp.compute.ResourcePolicyWorkloadPolicyArgs(
@@ -177,37 +175,52 @@ def _pool(
     upgrade = surge(args.slice, reserved=reservation is not None)
     return gcp.container.NodePool(
         name,
-        name=physical,
-        project=args.site.project,
-        location=args.site.region,
-        # Never left to GKE: it picks no AI zone by itself.
-        node_locations=[args.site.zone],
-        cluster=args.site.cluster,
-        max_pods_per_node=args.pods_per_node,
-        placement_policy=_placement(args, policy),
-        # Repair would replace nodes that flex-start cannot get again.
-        management=gcp.container.NodePoolManagementArgs(auto_repair=not flex, auto_upgrade=True),
-        upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
-            strategy="SURGE",
-            max_surge=upgrade.max_surge,
-            max_unavailable=upgrade.max_unavailable,
-        ),
-        network_config=gcp.container.NodePoolNetworkConfigArgs(enable_private_nodes=True),
-        node_config=gcp.container.NodePoolNodeConfigArgs(
-            machine_type=args.slice.machine.name,
-            disk_type=args.slice.accelerator.boot_disk,
-            disk_size_gb=DISK_GB,
-            service_account=args.site.node_account,
-            spot=spot,
-            flex_start=flex or None,
-            max_run_duration=None if flex_start_hours is None else f"{flex_start_hours * 3600}s",
-            reservation_affinity=_reservation(reservation, flex=flex),
-            host_maintenance_policy=None
-            if host_maintenance is None
-            else gcp.container.NodePoolNodeConfigHostMaintenancePolicyArgs(
-                maintenance_interval=host_maintenance
+        with_extra(
+            gcp.container.NodePoolArgs(
+                name=physical,
+                project=args.site.project,
+                location=args.site.region,
+                # Never left to GKE: it picks no AI zone by itself.
+                node_locations=[args.site.zone],
+                cluster=args.site.cluster,
+                max_pods_per_node=args.pods_per_node,
+                placement_policy=_placement(args, policy),
+                # Repair would replace nodes that flex-start cannot get again.
+                management=gcp.container.NodePoolManagementArgs(
+                    auto_repair=not flex, auto_upgrade=True
+                ),
+                upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
+                    strategy="SURGE",
+                    max_surge=upgrade.max_surge,
+                    max_unavailable=upgrade.max_unavailable,
+                ),
+                network_config=gcp.container.NodePoolNetworkConfigArgs(enable_private_nodes=True),
+                node_config=gcp.container.NodePoolNodeConfigArgs(
+                    machine_type=args.slice.machine.name,
+                    disk_type=args.slice.accelerator.boot_disk,
+                    disk_size_gb=DISK_GB,
+                    service_account=args.site.node_account,
+                    spot=spot,
+                    flex_start=flex or None,
+                    max_run_duration=None
+                    if flex_start_hours is None
+                    else f"{flex_start_hours * 3600}s",
+                    reservation_affinity=_reservation(reservation, flex=flex),
+                    host_maintenance_policy=None
+                    if host_maintenance is None
+                    else gcp.container.NodePoolNodeConfigHostMaintenancePolicyArgs(
+                        maintenance_interval=host_maintenance
+                    ),
+                    linux_node_config=gcp.container.NodePoolNodeConfigLinuxNodeConfigArgs(
+                        sysctls=dict(args.sysctls)
+                    )
+                    if args.sysctls
+                    else None,
+                    **hardened(args.site.stack, args.site.labels),
+                ),
+                **nodes,
             ),
-            **hardened(args.site.stack, args.site.labels),
+            args.extra,
         ),
         opts=pulumi.ResourceOptions(
             parent=parent,
@@ -220,8 +233,6 @@ def _pool(
             replace_on_changes=[] if policy is not None else DRIFTING,
             custom_timeouts=pulumi.CustomTimeouts(create=TIMEOUT, update=TIMEOUT, delete=TIMEOUT),
         ),
-        **nodes,
-        **args.extra,
     )
 
 

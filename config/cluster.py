@@ -1,18 +1,27 @@
 """The GKE cluster: version, upkeep, access, and the nodes of everything that is not a TPU."""
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from catalog.machines import FORM, MACHINE_FAMILIES
 from catalog.source import docs
 from catalog.versions import AUTOSCALING_METRIC, GkeVersion
-from config.fields import Cidr, Count, ResourceName, Section, broken
+from config.fields import Cidr, Count, ResourceName, Section, Whole, broken, matching
 
 WINDOWS = docs("Maintenance windows and exclusions")
 
 Day = Literal["MO", "TU", "WE", "TH", "FR", "SA", "SU"]
+WEEK = get_args(Day)
+
 Scope = Literal["NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES"]
+
+LONGEST_EXCLUSION = 3650
+"""Days. No version is supported for as long; without `days` it lasts until that ends."""
+
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 
 _ANCHOR = date(2024, 1, 1)
 """A Monday: the day a weekly window counts from, fixed so that the plan never moves."""
@@ -35,15 +44,33 @@ def _plain_day(value: Any) -> Any:
     return value.removesuffix(" 00:00:00 +0000 UTC") if isinstance(value, str) else value
 
 
-CalendarDay = Annotated[date, BeforeValidator(_plain_day)]
+CalendarDay = Annotated[date, Field(lt=date(3000, 1, 1)), BeforeValidator(_plain_day)]
+
+
+Machine = Annotated[
+    str, matching(FORM, "a machine type is named like e2-standard-8", MACHINE_FAMILIES)
+]
+
+
+def _clock(value: Any) -> Any:
+    if isinstance(value, time):
+        return value
+    if not isinstance(value, str) or not _CLOCK.fullmatch(value):
+        raise broken(
+            "a time of day in UTC as HH:MM or HH:MM:SS", fix='write it as "22:00"', source=WINDOWS
+        )
+    return value
+
+
+ClockTime = Annotated[time, BeforeValidator(_clock)]
 
 
 class MaintenanceWindow(Section):
     """A weekly window, in UTC, in which GKE may upgrade."""
 
     days: tuple[Day, ...] = Field(default=("SA", "SU"), min_length=1)
-    start: time = time(3)
-    hours: Annotated[int, Field(ge=4, le=24)] = 6
+    start: ClockTime = time(3)
+    hours: Annotated[Whole, Field(ge=4, le=24)] = 6
     """GKE counts only windows of at least four hours."""
 
     @property
@@ -65,7 +92,7 @@ class Exclusion(Section):
     scope: Scope
     """NO_UPGRADES lasts at most 90 days; the others may last until end of support."""
     start: CalendarDay = Field(alias="from")
-    days: Count | None = None
+    days: Annotated[Whole, Field(ge=1, le=LONGEST_EXCLUSION)] | None = None
     """Without it the exclusion lasts until end of support."""
 
     @property
@@ -97,8 +124,8 @@ class Access(Section):
 class SystemPool(Section):
     """Nodes for operators, gateways and jobs without accelerators; counts are for all zones."""
 
-    machine: str = "e2-standard-8"
-    """Any machine type without accelerators."""
+    machine: Machine = "e2-standard-8"
+    """Any x86 machine type without accelerators; the kind of boot disk follows from it."""
     min: Count = 2
     max: Count = 6
 

@@ -1,14 +1,34 @@
 """Field types shared by the sections of a stack file."""
 
+import functools
 import re
+from collections.abc import Mapping
 from ipaddress import IPv4Network
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from catalog.source import Source, docs
+
+
+class UnreadError(ValueError):
+    """A rule came to a field that has an error of its own."""
+
+
+class Unread:
+    """Stands in raw data where a wrong value was."""
 
 
 class Section(BaseModel):
@@ -21,6 +41,42 @@ class Section(BaseModel):
         validate_by_name=False,
         use_attribute_docstrings=True,
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _readable(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """What there is beside Unread fields, unchecked as a whole."""
+        if not isinstance(value, Mapping) or all(each is not Unread for each in value.values()):
+            return read(value)
+        keys = {name: info.alias or name for name, info in cls.model_fields.items()}
+        try:
+            found = {
+                key: _adapter(cls, name).validate_python(value[key])
+                for name, key in keys.items()
+                if key in value and value[key] is not Unread
+            }
+        except ValidationError:
+            raise UnreadError from None
+        partial = cast("Self", cls.model_construct(None, **found))
+        for name, key in keys.items():
+            if value.get(key) is Unread:
+                partial.__dict__.pop(name, None)
+        return partial
+
+    if not TYPE_CHECKING:  # a checker would believe that every name exists
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise UnreadError(name)
+            return super().__getattr__(name)
+
+
+@functools.cache
+def _adapter(model: type[BaseModel], field: str) -> TypeAdapter[Any]:
+    info = model.model_fields[field]
+    union = [Field(discriminator=info.discriminator)] if info.discriminator else []
+    typed: Any = Annotated[(info.annotation, *info.metadata, *union, None)]
+    return TypeAdapter(typed)
 
 
 def broken(rule: str, *, fix: str, source: Source | str) -> PydanticCustomError:
@@ -42,9 +98,13 @@ def matching(pattern: str, rule: str, source: Source | str) -> Any:
 
 
 def _network(value: Any) -> Any:
-    if not isinstance(value, str):
+    if isinstance(value, IPv4Network):
         return value
     source = docs("VPC subnets")
+    if not isinstance(value, str):
+        raise broken(
+            "an IPv4 range in CIDR form, as text", fix="write it as 10.0.0.0/18", source=source
+        )
     try:
         loose = IPv4Network(value, strict=False)
     except ValueError as error:
@@ -101,4 +161,13 @@ LabelValue = Annotated[
     ),
 ]
 
-Count = Annotated[int, Field(ge=1)]
+
+def _whole(value: Any) -> Any:
+    # Python counts true as 1.
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[Whole, Field(ge=1)]

@@ -1,15 +1,16 @@
 """Queues for TPU slices: who may use them, which shapes, and what goes first."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from catalog.jobs import Job
 from catalog.partitions import DYNAMIC, UnknownShapeError, slice_of
 from catalog.releases import LIBRARIES, RELEASE_SETS, ReleaseSet, matched
 from catalog.source import READ, Source
 from catalog.workloads import MEASURED, Queue
-from config.fields import Count, ResourceName, Section, broken, matching
+from config.fields import Count, ResourceName, Section, Whole, broken, matching
 from config.tpu_pools import DynamicPool, Reservation, TopologyText, TpuPool
 
 KUEUE = Source("Kueue docs, 'Cluster Queue' and 'Workload Priority Class'", READ)
@@ -21,9 +22,18 @@ QUEUE = "tpu"
 Quantity = Annotated[
     str,
     matching(
-        r"\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?",
+        r"\d+(\.\d+)?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?",
         "a quantity of Kubernetes: 16, 500m, 64Gi",
         Source("Kubernetes docs, 'Resource Management for Pods and Containers'", READ),
+    ),
+]
+
+Label = Annotated[
+    ResourceName,
+    matching(
+        r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?",
+        "is the value of a label, which has at most 63 characters",
+        Source("Kubernetes docs, 'Labels and Selectors'", READ),
     ),
 ]
 
@@ -121,8 +131,14 @@ class SlicedJob(Section):
     cpu: Quantity = "32"
     """Of each host; a pod has the host to itself."""
     memory: Quantity = "128Gi"
-    restarts: Annotated[int, Field(ge=0)] = 3
+    restarts: Annotated[Whole, Field(ge=0)] = 3
     """How often all pods start again after one failed."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Variables of the container."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the pod's spec that this schema does not model, in Kubernetes' words."""
+    container_extra: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the container, such as volumeMounts and envFrom; lists are joined with ours."""
 
 
 class SmokeShape(Section):
@@ -149,15 +165,16 @@ class Queueing(Section):
 
     namespaces: tuple[Namespace, ...] = ()
     """They share all chips; `teams` gives each a part instead."""
-    teams: dict[ResourceName, Team] = Field(default_factory=dict)
-    cohort: ResourceName | None = None
+    teams: dict[Label, Team] = Field(default_factory=dict)
+    cohort: Label | None = None
     """Under this name teams lend each other what they do not use."""
     shapes: tuple[Shape, ...] = Field(min_length=1)
-    """Slices that may be asked for; the topology has a level for each and no other."""
-    priorities: dict[ResourceName, int] = Field(
+    """Slices that may be asked for; the topology has a level for each and no other. Let jobs end
+    before they change (`stop: Hold`): Kueue does not see the hosts of those that run (adr/0021)."""
+    priorities: dict[Label, int] = Field(
         default_factory=lambda: {"low": 1000, "medium": 2000, "high": 3000}, min_length=1
     )
-    serving_priority: ResourceName = "high"
+    serving_priority: Label = "high"
     """Class of model servers: no job may be above it."""
     releases: Releases = Releases()
     slice_controller: SliceController
@@ -183,8 +200,25 @@ class Queueing(Section):
             blocks=blocks(tpu_pools),
             priorities=self.priorities,
             serving_priority=self.serving_priority,
+            chips={
+                namespace: self.most_chips(share, tpu_pools)
+                for namespaces, share in self.shares(tpu_pools).values()
+                for namespace in namespaces
+            },
             releases=self.releases.set,
         )
+
+    def most_chips(self, share: int, tpu_pools: Mapping[str, TpuPool]) -> int:
+        """What a queue with this share may hand out, with all that others of its cohort lend."""
+        if self.cohort is None:
+            return share
+        return sum(chips for _, chips in self.shares(tpu_pools).values())
+
+    def job(self, key: str) -> Job:
+        """A job of the stack file, as its component takes it."""
+        said = self.jobs[key]
+        fields = {each: getattr(said, each) for each in SlicedJob.model_fields}
+        return Job(name=key, queue=QUEUE, **fields)
 
     def shares(self, tpu_pools: Mapping[str, TpuPool]) -> dict[str, tuple[tuple[str, ...], int]]:
         """Namespaces and chips by ClusterQueue."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from catalog import buckets
 from catalog.autopilot import NODE_POOL, capacity_selector, slice_selector
 from catalog.serving import Engine, Entry, Scale
+from config import serving
 from config.cluster import Cluster
 from config.location import Location
 from config.serving import InCluster, Internal, Public, SingleHost, single_hosts
@@ -106,8 +107,7 @@ def node_selector(
 
 def needs_adapter(stack: Stack) -> bool:
     """Whether an autoscaler of the stack reads its metric through an adapter."""
-    scales = any(said.replicas.scale for said in single_hosts(stack.serving).values())
-    return scales and not stack.cluster.hands_over_metrics
+    return serving.needs_adapter(stack.serving, stack.cluster)
 
 
 def hub_secret(stack: Stack, *, token: bool) -> str | None:

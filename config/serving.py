@@ -1,23 +1,36 @@
 """Served models: which, where, for whom, and how many replicas."""
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 
 from catalog.accelerators import Slice
-from catalog.buckets import model_path, split
+from catalog.buckets import BUCKET_NAMES, model_path, split, why_illegal
+from catalog.compatibility import WHEELS, Version, parse
 from catalog.disaggregated import Role, RoleSettings, role_engine
-from catalog.models import Dtype, ModelProfile, UnknownModelError, find
+from catalog.images import version_of
+from catalog.models import Dtype, ModelProfile, ResidentDtype, UnknownModelError, find
 from catalog.partitions import slice_of
 from catalog.router import RELEASES as ROUTERS
 from catalog.router import RouterRelease
 from catalog.router import release as router_release
-from catalog.serving import METRICS, TARGETS, Engine, Intent, Loader
+from catalog.serving import METRICS, MOST_EXPOSED, TARGETS, Engine, Intent, Loader
 from catalog.sizing import DEFAULT_UTILIZATION, Fit, KvDtype, fit
 from catalog.source import Source, docs
 from catalog.vllm import RETIRED_METRICS, metric_error, release
-from config.fields import Count, ResourceName, Section, broken, matching
+from config.cluster import Cluster
+from config.fields import Count, ResourceName, Section, Whole, broken, matching
 from config.queueing import Shape
 from config.storage import SecretName
 
@@ -35,9 +48,18 @@ class ModelShape(Section):
     parameters_billion: Annotated[float, Field(gt=0)]
     """All parameters, of every expert of a mixture."""
     dtype: Dtype = "bf16"
-    """Of the checkpoint; MXFP4 is widened to bf16 on a TPU."""
+    """Of the checkpoint."""
+    weights_gb: Annotated[float, Field(gt=0)] | None = None
+    """Size of the checkpoint in 10^9 bytes; without it parameters times dtype."""
+    resident_dtype: ResidentDtype | None = None
+    """Of the weights in HBM; without it fp8 stays fp8, and all else is counted as bf16: MXFP4 is
+    widened on a TPU. Say int4 where the server keeps four bits."""
+    resident_gb: Annotated[float, Field(gt=0)] | None = None
+    """Size in HBM in 10^9 bytes; without it parameters times its dtype."""
     layers: Count
-    """Layers that keep keys and values for every token; of a hybrid model, those alone."""
+    """All layers."""
+    kv_layers: Count | None = None
+    """Layers that keep keys and values for every token: of a hybrid model some, else all."""
     state_mib_per_sequence: Annotated[float, Field(ge=0)] = 0
     """What the other layers of a hybrid model keep for one sequence."""
     attention_heads: Count
@@ -58,16 +80,16 @@ class ModelShape(Section):
     @property
     def profile(self) -> ModelProfile:
         """The shape in the catalogue's terms."""
-        resident: Literal["bf16", "fp8"] = "bf16" if self.dtype == "mxfp4" else self.dtype
+        resident = self.resident_dtype or ("fp8" if self.dtype == "fp8" else "bf16")
         return ModelProfile(
             id=self.id,
             parameters_billion=self.parameters_billion,
             checkpoint_dtype=self.dtype,
-            weights_gb=self.parameters_billion * BYTES[self.dtype],
+            weights_gb=self.weights_gb or self.parameters_billion * BYTES[self.dtype],
             resident_dtype=resident,
-            resident_gb=self.parameters_billion * BYTES[resident],
-            layers=self.layers + bool(self.state_mib_per_sequence),
-            kv_layers=self.layers,
+            resident_gb=self.resident_gb or self.parameters_billion * BYTES[resident],
+            layers=self.layers,
+            kv_layers=self.kv_layers or self.layers,
             attention_heads=self.attention_heads,
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
@@ -89,11 +111,20 @@ class ModelShape(Section):
                 fix="take num_attention_heads and num_key_value_heads from its config.json",
                 source=MODELS,
             )
+        try:
+            _ = self.profile
+        except ValidationError as error:
+            rule = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise broken(
+                re.sub(r"[a-z]+(_[a-z]+)+", lambda name: to_camel(name[0]), rule),
+                fix="take layers from its config.json and sizes from its files",
+                source=MODELS,
+            ) from None
         return self
 
 
-BYTES = {"bf16": 2.0, "fp8": 1.0, "mxfp4": 0.55}
-"""Of one parameter; MXFP4 has four bits, scales, and some layers left in bf16."""
+BYTES = {"bf16": 2.0, "fp8": 1.0, "mxfp4": 0.55, "int4": 0.6}
+"""Of one parameter; of four bits there are scales, and some layers left in bf16."""
 
 
 def _known(value: Any) -> Any:
@@ -103,7 +134,7 @@ def _known(value: Any) -> Any:
         find(value)
     except UnknownModelError as error:
         raise broken(
-            str(error).partition(" Either")[0],
+            str(error),
             fix="use a listed id, or give its shape: `model: {id: ..., parametersBillion: ...}`",
             source=MODELS,
         ) from None
@@ -139,13 +170,16 @@ def _intent(value: Any) -> Any:
 
 def _folder(value: str) -> str:
     try:
-        split(value)
+        bucket, _ = split(value)
     except ValueError as error:
         raise broken(
             str(error),
             fix="name the folder that holds config.json and the safetensors files",
             source=docs("Cloud Storage URIs"),
         ) from None
+    if rule := why_illegal(bucket):
+        fix = "name the bucket of the weights as Cloud Storage knows it"
+        raise broken(f"{rule}: {bucket}", fix=fix, source=BUCKET_NAMES)
     return value.rstrip("/")
 
 
@@ -156,6 +190,10 @@ Revision = Annotated[
         "a revision is a full commit of 40 hexadecimal digits: branches and tags move",
         HUB,
     ),
+]
+
+Release = Annotated[
+    str, matching(r"\d+\.\d+\.\d+", "a release is written MAJOR.MINOR.PATCH: 0.32.0, say", WHEELS)
 ]
 
 
@@ -333,10 +371,14 @@ class RegionalPublic(Section):
     """A regional Cloud Armor policy, for rate limits and allowed ranges."""
 
 
+MOST_GROUPS = 144 * 16
+"""Hosts of a whole block, each a slice (Google Cloud docs, 'TPU7x', read 2026-08)."""
+
+
 class RoleGroups(Section):
     """The groups of one role: each a slice of its own, and an object of its own."""
 
-    replicas: Count = 1
+    replicas: Annotated[Count, Field(le=MOST_GROUPS)] = 1
     """Groups side by side; no autoscaler changes it, for a group that is scaled away keeps its
     slice until its object is deleted."""
     max_num_seqs: Count | None = None
@@ -361,7 +403,7 @@ class Picker(Section):
     failure_mode: Literal["FailOpen", "FailClose"] = "FailClose"
     """When the picker does not answer: FailOpen sends requests to any server, a prefill one
     among them, which nobody has tuned for it."""
-    local_prefill_tokens: Annotated[int, Field(ge=0)] = 0
+    local_prefill_tokens: Annotated[Whole, Field(ge=0)] = 0
     """Prompts with fewer uncached tokens are prefilled where they are decoded; 0 for none."""
     cpus: Count = 4
     memory_gib: Count = 8
@@ -389,13 +431,16 @@ class Disaggregated(Served):
     mode: Literal["disaggregated"]
     namespace: ResourceName = "llm"
     """A namespace of the queues."""
+    release: Release | None = None
+    """Of tpu-inference in the image, 0.32.0 say, where the image's tag does not begin with it: in
+    some releases answers are wrong, so one that nobody states is refused."""
     slice: Shape = "2x2x1"
     """Of each group, prefill and decode alike; hosts, chips and devices follow from it."""
     prefill: RoleGroups = RoleGroups()
     decode: RoleGroups = RoleGroups()
-    spare_slices: Annotated[int, Field(ge=0)] = 0
-    """Slices kept free: with one for every group a new group starts before the old one ends."""
-    answer_seconds: Annotated[int, Field(ge=1, le=86400)] = 3600
+    spare_slices: Annotated[Whole, Field(ge=0)] = 0
+    """Slices kept free: none, or one for every group, and new groups serve before old ones end."""
+    answer_seconds: Annotated[Whole, Field(ge=1, le=86400)] = 3600
     """How long the load balancer waits for the end of an answer."""
     exposure: Annotated[Internal | RegionalPublic, Field(discriminator="kind")] = Internal(
         kind="internal"
@@ -410,7 +455,11 @@ class Disaggregated(Served):
     @property
     def surges(self) -> bool:
         """Whether new groups find slices of their own while all old ones still run."""
-        return self.spare_slices >= self.groups
+        return 0 < self.groups <= self.spare_slices
+
+    def version(self, image: str) -> Version | None:
+        """The release in the servers' image, by its tag or as stated."""
+        return version_of(self.image or image) or (parse(self.release) if self.release else None)
 
     def role(self, role: Role) -> RoleGroups:
         return self.prefill if role == "prefill" else self.decode
@@ -440,6 +489,12 @@ ServedModel = Annotated[
 def single_hosts(serving: dict[str, ServedModel]) -> dict[str, SingleHost]:
     """The models on single hosts."""
     return {key: said for key, said in serving.items() if isinstance(said, SingleHost)}
+
+
+def needs_adapter(serving: dict[str, ServedModel], cluster: Cluster) -> bool:
+    """Whether autoscalers read their metrics through an adapter: GKE hands over a few at most."""
+    scaled = sum(said.replicas.scale for said in single_hosts(serving).values())
+    return scaled > (MOST_EXPOSED if cluster.hands_over_metrics else 0)
 
 
 def disaggregated(serving: dict[str, ServedModel]) -> dict[str, Disaggregated]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 
-from catalog.accelerators import ACCELERATORS
 from catalog.addresses import tpu_pods_per_node
 from catalog.upgrades import surge
 from config.cluster import Cluster
-from config.tpu_pools import DynamicPool, Reservation, StaticPool, TpuPool
+from config.tpu_pools import DynamicPool, Reservation, TpuPool
 
 SYSTEM_SURGE = 1
 """One node beside the system pool while it is upgraded."""
@@ -33,7 +32,5 @@ def most_nodes(cluster: Cluster, pools: Mapping[str, TpuPool]) -> int:
 
 
 def pods_per_node(pool: TpuPool, pods: IPv4Network) -> int:
-    """The pod limit of a pool's nodes; cubes are given the room of a whole pod from the start."""
-    if isinstance(pool, StaticPool):
-        return tpu_pods_per_node(pods, pool.max_hosts)
-    return tpu_pods_per_node(pods, ACCELERATORS[pool.accelerator].cubes * pool.slice.hosts)
+    """The pod limit of a pool's nodes, the same at every size of the pool."""
+    return tpu_pods_per_node(pods, pool.slice)

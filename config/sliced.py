@@ -7,9 +7,8 @@ from typing import Any
 from catalog import buckets
 from catalog.compatibility import Found, Version, judge
 from catalog.disaggregated import ENGINE_PORTS, ROLES, Role
-from catalog.images import version_of
 from catalog.partitions import slice_of
-from catalog.router import POOL_MEMBER_LABEL
+from catalog.router import POOL_MEMBER_LABEL, ROLE_LABEL
 from catalog.serving import Engine, Entry
 from config.serving import Disaggregated, RegionalPublic, disaggregated
 from config.stack import Stack
@@ -21,7 +20,7 @@ class SlicedServer:
 
     said: Disaggregated
     engines: Mapping[Role, Engine]
-    version: Version | None
+    version: Version
     answers: Found
     foreign_bucket: str | None
     """The bucket of weights that are not staged here."""
@@ -68,7 +67,10 @@ def sliced_servers(stack: Stack) -> dict[str, SlicedServer]:
     image = stack.images.model_server
     found = {}
     for key, said in disaggregated(stack.serving).items():
-        version = version_of(said.image or image)
+        version = said.version(image)
+        if version is None:
+            msg = f"{key}: the checks refuse an image without a known release"
+            raise ValueError(msg)
         found[key] = SlicedServer(
             said=said,
             engines={
@@ -111,10 +113,6 @@ def sliced_endpoint(key: str, server: SlicedServer) -> dict[str, Any]:
     }
 
 
-NOTE = (
-    "Prefill and decode run in groups, each a LeaderWorkerSet: `kubectl -n {namespace} get "
-    "leaderworkersets,workloads,pods`, `python -m ops slices`."
-)
 PROOF = (
     "Nobody has published this model's answers with caches moved between slices: text that is "
     "wrong raises no alert. `python -m ops verify --stack {stack} --accuracy` scores them; after "
@@ -122,7 +120,27 @@ PROOF = (
 )
 
 
-def alert_note(server: SlicedServer, stack: str) -> str:
-    """What a reader of an alert on this model shall know."""
-    note = NOTE.format(namespace=server.said.namespace)
-    return f"{note} {PROOF.format(stack=stack)}" if server.needs_proof else note
+def alert_advice(key: str, server: SlicedServer, stack: str) -> dict[str, str]:
+    """What a reader of an alert on this model shall do, by kind of alert."""
+    kubectl = f"kubectl -n {server.said.namespace}"
+    pods = f"-l app.kubernetes.io/instance={key}"
+    look = (
+        f"`{kubectl} get leaderworkersets,pods {pods} -L {ROLE_LABEL}` shows the groups, each a "
+        f"LeaderWorkerSet; `{kubectl} get workloads` and `python -m ops slices` which of them wait."
+    )
+    logs = f"`{kubectl} logs {pods} -c vllm --previous --prefix --tail=50`"
+    proof = f" {PROOF.format(stack=stack)}" if server.needs_proof else ""
+    advice = {
+        "absent": "Prompts are read by one role and answered by the other: without either nobody "
+        f"is answered. {look} Pods behind a gate wait for quota or a slice, running ones load "
+        f"their model (up to {server.startup_seconds // 60} minutes) or fail: {logs}.",
+        "queue": "More is asked than is answered. Nothing here scales by itself: raise "
+        "`prefill.replicas` or `decode.replicas`, whichever role's requests wait on the "
+        f"dashboard; `python -m ops plan` shows whether the cubes have room. {look}",
+        "restarts": f"{logs} says why; one container that restarts takes its whole group along. "
+        "RESOURCE_EXHAUSTED: lower `utilization`, `maxNumSeqs` or `maxModelLen`. 403 or 404 from "
+        f"the bucket: look at the grants and at the staged revision. {look}",
+        "cache-full": "Requests are preempted and computed again. Lower `maxModelLen` or "
+        f"`maxNumSeqs`, use `kvDtype: fp8`, or raise `decode.replicas`. {look}",
+    }
+    return {kind: f"{text}{proof}" for kind, text in advice.items()}

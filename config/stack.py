@@ -1,11 +1,12 @@
 """A whole stack file: its sections, read and checked together."""
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -14,7 +15,15 @@ from catalog.names import ACCOUNTS, LONGEST_STACK_NAME
 from config import translate
 from config.checks import CHECKS
 from config.cluster import Cluster
-from config.fields import LabelKey, LabelValue, ProjectId, ResourceName, Section, matching
+from config.fields import (
+    LabelKey,
+    LabelValue,
+    ProjectId,
+    ResourceName,
+    Section,
+    UnreadError,
+    matching,
+)
 from config.images import Images
 from config.location import Location
 from config.network import Network
@@ -96,7 +105,7 @@ class Report:
         return self.stack
 
 
-def check(config: Mapping[str, Any], *, name: str, today: date) -> Report:
+def check(config: Mapping[Any, Any], *, name: str, today: date) -> Report:
     """Read the `config:` mapping of a stack file; `name` stands in where the file gives none."""
     sections, secrets, problems = _split(config, name)
     values: dict[str, Any] = {}
@@ -105,8 +114,12 @@ def check(config: Mapping[str, Any], *, name: str, today: date) -> Report:
         problems += found
         if value is not None or not found:
             values[field] = value
-    named = frozenset(sections.get(_alias("tpu_pools")) or ())
-    beside = {"today": today, "secrets": secrets, "named_pools": named}
+    beside = {
+        "today": today,
+        "secrets": secrets,
+        "named_pools": _named(sections, "tpu_pools"),
+        "named_models": _named(sections, "serving"),
+    }
     problems += _cross_checks({**values, **beside})
     if any(each.severity == "error" for each in problems):
         return Report(None, problems)
@@ -114,14 +127,24 @@ def check(config: Mapping[str, Any], *, name: str, today: date) -> Report:
     return Report(Stack.model_validate(by_alias), problems)
 
 
+def _named(sections: Mapping[str, Any], field: str) -> frozenset[str]:
+    """Keys of a section that is a map, those of wrong entries too."""
+    raw = sections.get(_alias(field))
+    return frozenset(map(str, raw) if isinstance(raw, Mapping) else ())
+
+
 def _split(
-    config: Mapping[str, Any], name: str
+    config: Mapping[Any, Any], name: str
 ) -> tuple[dict[str, Any], frozenset[str], list[Problem]]:
     """Sections by key, the secrets that are given, and the keys that no program reads."""
     known = {_alias(field) for field in Stack.model_fields} - {"project"}
     sections: dict[str, Any] = {"name": name}
     secrets, problems = set(), []
     for key, value in config.items():
+        if not isinstance(key, str):
+            fix = f"put it in quotes, or remove it; keys here are like {NAMESPACE}:network"
+            problems.append(Problem(path=f"config.{key}", value=None, rule="is no text", fix=fix))
+            continue
         namespace, _, rest = key.partition(":")
         if key == PROJECT_KEY:
             sections["project"] = value
@@ -158,42 +181,34 @@ def _plain(key: str) -> Problem:
 
 
 def _read(field: str, info: FieldInfo, sections: Mapping[str, Any]) -> tuple[Any, list[Problem]]:
-    """One section's value and what is wrong in it; a map keeps the entries that are right."""
+    """One section's value, without what is wrong in it, and what that is."""
     key = _alias(field)
     path = PROJECT_KEY if field == "project" else f"{NAMESPACE}:{key}"
     if key not in sections:
         if not info.is_required():
             return info.get_default(call_default_factory=True), []
         return None, [Problem(path=path, value=None, rule="is required", fix="add it")]
+    found: list[Problem] = []
     raw = sections[key]
-    try:
-        return _adapter(field).validate_python(raw), []
-    except ValidationError as error:
-        found = list(translate.problems(path, info.annotation, error))
-        known = translate.without_unknown(info.annotation, raw, error)
-        return _readable(field, known), found
-
-
-def _readable(field: str, raw: Any) -> Any:
-    """What can be used of a section that has errors: all, the right entries of a map, or None."""
-    try:
-        return _adapter(field).validate_python(raw)
-    except ValidationError as error:
-        if (
-            not isinstance(raw, Mapping)
-            or get_origin(Stack.model_fields[field].annotation) is not dict
-        ):
-            return None
-        wrong = {each["loc"][0] for each in error.errors() if each["loc"]}
-        kept = {entry: value for entry, value in raw.items() if entry not in wrong}
-        return _adapter(field).validate_python(kept)
+    # What is taken out may bring to light what could not be seen beside it.
+    while True:
+        try:
+            return _adapter(field).validate_python(raw), found
+        except ValidationError as error:
+            told = translate.problems(path, info.annotation, error)
+            found += [each for each in told if each not in found]
+            raw = translate.usable(info.annotation, raw, error)
+            if raw is None:
+                return None, found
 
 
 def _cross_checks(known: Mapping[str, Any]) -> Iterator[Problem]:
     for rule in CHECKS:
         needs = _parameters(rule)
         if all(need in known for need in needs):
-            yield from rule(**{need: known[need] for need in needs})
+            # A rule goes as far as the fields it looks at could be read.
+            with contextlib.suppress(UnreadError):
+                yield from rule(**{need: known[need] for need in needs})
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from catalog.buckets import (
     why_illegal,
 )
 from catalog.source import docs
-from config.fields import Section, broken, matching
+from config.fields import Section, Whole, broken, matching
 
 
 def _bucket(name: str) -> str:
@@ -52,7 +52,7 @@ class Storage(Section):
     """Name of the bucket for weights; without it PROJECT-NAME-weights."""
     cache_bucket: BucketName | None = None
     """Name of the bucket for compiled programs; without it PROJECT-NAME-xla-cache."""
-    soft_delete_days: Annotated[int, AfterValidator(_kept)] = 7
+    soft_delete_days: Annotated[Whole, AfterValidator(_kept)] = 7
     """How long deleted objects can be brought back: 7 to 90 days, or 0."""
     hugging_face_secret: SecretName | None = None
     """An existing secret with the hub's token, in place of `tpuserve:huggingFaceToken`."""

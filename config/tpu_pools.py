@@ -1,5 +1,6 @@
 """TPU node pools: which slices, how many, on what kind of capacity."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -15,12 +16,15 @@ from catalog.accelerators import (
     slices,
 )
 from catalog.source import docs
-from config.fields import Count, ProjectId, ResourceName, Section, broken
+from config.fields import Count, ProjectId, ResourceName, Section, Whole, broken
 from config.problem import nearest
+
+MOST_CUBES = 999
+"""Names of their pools count with three digits; no block has as many."""
 
 
 def _accelerator(value: Any) -> Any:
-    if value in ACCELERATORS or not isinstance(value, str):
+    if not isinstance(value, str) or value in ACCELERATORS:
         return value
     if value in MACHINES:
         fix = f"name the generation, {MACHINES[value][0].name!r}; the machine type follows from it"
@@ -50,9 +54,9 @@ class Reservation(Section):
     name: ResourceName
     project: ProjectId | None = None
     """Owner of a shared reservation, when it is another project."""
-    block: str | None = None
+    block: ResourceName | None = None
     """All cubes that join into one super-slice lie in one block."""
-    sub_blocks: tuple[str, ...] = ()
+    sub_blocks: tuple[ResourceName, ...] = ()
     """One per cube, in order; without them GKE picks free ones of the block."""
 
     def path(self, project: str, sub_block: str | None = None) -> str:
@@ -81,7 +85,7 @@ class FlexStart(Section):
     """Capacity that is waited for and lives for at most seven days."""
 
     kind: Literal["flex-start"]
-    max_run_hours: Annotated[int, Field(ge=1, le=168)] = 168
+    max_run_hours: Annotated[Whole, Field(ge=1, le=168)] = 168
 
 
 Capacity = Annotated[Reservation | OnDemand | Spot | FlexStart, Field(discriminator="kind")]
@@ -90,7 +94,7 @@ Capacity = Annotated[Reservation | OnDemand | Spot | FlexStart, Field(discrimina
 class SliceCount(Section):
     """How many slices, between two bounds when the pool scales."""
 
-    min: Annotated[int, Field(ge=0)]
+    min: Annotated[Whole, Field(ge=0)]
     max: Count
 
     @model_validator(mode="after")
@@ -119,6 +123,8 @@ class StaticPool(Section):
     capacity: Capacity
     placement_type: Literal["", "COMPACT"] = ""
     """What is sent beside a workload policy; sources disagree. Fixed once a pool exists."""
+    sysctls: dict[str, str] = Field(default_factory=dict)
+    """Kernel parameters of the nodes, of those that GKE takes: `vm.max_map_count: "8388608"`."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the provider's NodePool that this schema does not model, in snake case."""
 
@@ -159,12 +165,14 @@ class DynamicPool(Section):
 
     slicing: Literal["dynamic"]
     accelerator: AcceleratorName
-    cubes: Count
+    cubes: Annotated[Count, Field(le=MOST_CUBES)]
     """Node pools of 4x4x4: 64 chips on 16 hosts each."""
     capacity: Capacity
     """A reservation with its block: no other capacity slices dynamically."""
     placement_type: Literal["", "COMPACT"] = ""
     """What is sent beside the workload policy; sources disagree. Fixed once a pool exists."""
+    sysctls: dict[str, str] = Field(default_factory=dict)
+    """Kernel parameters of the nodes, of those that GKE takes: `vm.max_map_count: "8388608"`."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """Arguments of the provider's NodePool that this schema does not model, in snake case."""
 
@@ -197,8 +205,10 @@ def cube() -> Slice:
 
 
 def _slicing(value: Any) -> str:
-    found = value.get("slicing", "static") if isinstance(value, dict) else value.slicing
-    return str(found)
+    if isinstance(value, Mapping):
+        return str(value.get("slicing", "static"))
+    # What is no pool at all is told by the commoner kind.
+    return str(getattr(value, "slicing", "static"))
 
 
 TpuPool = Annotated[

@@ -1,7 +1,8 @@
 """Pydantic's errors in the words of a stack file."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -9,30 +10,56 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from config.fields import Unread, UnreadError
 from config.problem import Problem, nearest
 
 DOCS = "see the field in docs/config.md"
 
+_GONE = object()
 
-def without_unknown(annotation: Any, raw: Any, error: ValidationError) -> Any:
-    """The same data less its unknown keys, so that the rest can still be checked."""
+
+def usable(annotation: Any, raw: Any, error: ValidationError) -> Any:
+    """What can be used of data with errors, None if nothing can.
+
+    Unknown keys and wrong entries of maps are left out; a wrong field of a section is Unread.
+    """
     kept = copy.deepcopy(raw)
     for each in error.errors(include_url=False):
-        if each["type"] == "extra_forbidden":
-            parts, _ = _walk(annotation, each["loc"])
-            holder = kept
-            for part in parts[:-1]:
-                holder = holder[part]
-            del holder[parts[-1]]
+        parts, _ = _walk(annotation, each["loc"])
+        while parts and parts[-1].kind == "item":
+            parts.pop()
+        if not parts:
+            return None
+        if each["type"] == "extra_forbidden" or parts[-1].kind == "entry":
+            _set(kept, parts, _GONE)
+        else:
+            _set(kept, parts, Unread)
     return kept
+
+
+def _set(raw: Any, parts: list["Part"], value: object) -> None:
+    """Change what lies at a location, unless an error above it already did."""
+    for part in parts[:-1]:
+        try:
+            raw = raw[part.key]
+        except (KeyError, IndexError, TypeError):
+            return
+    if raw is Unread:
+        return
+    if value is _GONE:
+        raw.pop(parts[-1].key, None)
+    else:
+        raw[parts[-1].key] = value
 
 
 def problems(path: str, annotation: Any, error: ValidationError) -> Iterator[Problem]:
     """One problem per error of a section that lies at `path` and has this type."""
     for each in error.errors(include_url=False):
         parts, model = _walk(annotation, each["loc"])
+        if isinstance(each.get("ctx", {}).get("error"), UnreadError):
+            continue
         full = path + "".join(
-            f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts
+            f"[{part.key}]" if part.kind == "item" else f".{part.key}" for part in parts
         )
         yield _problem(full, model, each)
 
@@ -62,9 +89,42 @@ def _problem(path: str, model: type[BaseModel] | None, error: ErrorDetails) -> P
             kind = str(context["discriminator"]).strip("'")
             rule = f"says its {kind}"
             return Problem(path=path, value=value, rule=rule, fix=f"add `{kind}:`")
-        case _:
+        case "model_type" | "model_attributes_type" if model is not None:
+            fields = ", ".join(alias(info, name) for name, info in model.model_fields.items())
+            fix = f"write `field: value` lines below it; fields: {fields}"
+            return Problem(path=path, value=value, rule="is a mapping of fields", fix=fix)
+        case "dict_type":
+            fix = "write `name: value` lines below it, or {} for none"
+            return Problem(path=path, value=value, rule="is a mapping by name", fix=fix)
+        case kind:
             rule = error["msg"][0].lower() + error["msg"][1:]
-            return Problem(path=path, value=value, rule=rule, fix=DOCS)
+            advice = "; ".join(filter(None, (_fix(kind, context), DOCS)))
+            return Problem(path=path, value=value, rule=rule, fix=advice)
+
+
+def _fix(kind: str, context: Mapping[str, Any]) -> str | None:
+    """What to write instead, where the kind of error says it."""
+    match kind:
+        case "int_type" | "int_parsing" | "int_from_float":
+            return "write a whole number, such as 2"
+        case "float_type" | "float_parsing":
+            return "write a number, such as 0.9"
+        case "bool_type" | "bool_parsing":
+            return "write true or false"
+        case "string_type":
+            return 'write it as text; in quotes where it looks like a number: "22"'
+        case "tuple_type" | "list_type":
+            return "write it as a list: [first, second]"
+        case "greater_than_equal":
+            return f"use {context['ge']} or more"
+        case "less_than_equal":
+            return f"use {context['le']} or less"
+        case "too_short":
+            return f"name at least {context['min_length']}"
+        case _ if kind.startswith("date"):
+            return "write a day as 2026-12-31"
+        case _:
+            return None
 
 
 def _short(value: Any) -> Any:
@@ -72,11 +132,19 @@ def _short(value: Any) -> Any:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+@dataclass(frozen=True)
+class Part:
+    """One step into a section: a field of a model, an entry of a map, an item of a list."""
+
+    key: int | str
+    kind: Literal["field", "entry", "item"]
+
+
 def _walk(
     annotation: Any, location: tuple[int | str, ...]
-) -> tuple[list[int | str], type[BaseModel] | None]:
-    """Follow a location: the keys a reader sees, without union tags, and the last model met."""
-    parts: list[int | str] = []
+) -> tuple[list[Part], type[BaseModel] | None]:
+    """Follow a location: the steps a reader sees, without union tags, and the last model met."""
+    parts: list[Part] = []
     model: type[BaseModel] | None = None
     here = _bare(annotation)
     for part in location:
@@ -86,14 +154,16 @@ def _walk(
         if part in members:
             here = _bare(members[str(part)])
             continue
-        parts.append(part)
         if isinstance(here, type) and issubclass(here, BaseModel):
             model = here
             here = _bare(_field(here, str(part)))
+            parts.append(Part(part, "field"))
         elif get_origin(here) is dict:
             here = _bare(get_args(here)[1])
-        elif get_origin(here) in (tuple, list):
-            here = _bare(get_args(here)[0])
+            parts.append(Part(part, "entry"))
+        else:
+            here = _bare(next(iter(get_args(here)), None))
+            parts.append(Part(part, "item"))
     if isinstance(here, type) and issubclass(here, BaseModel):
         model = here
     return parts, model

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from ops.stack_file import read, stack_file
+from ops.stack_file import placeholders, read, settings, stack_file
 
 app = typer.Typer(add_completion=False)
 
@@ -31,6 +31,8 @@ def doctor(
         f"{stack_file(stack)}: {_count(len(report.errors), 'error')}, "
         f"{_count(len(report.warnings), 'warning')}"
     )
+    if left := list(placeholders(settings(stack))):
+        typer.secho(f"placeholders, yours to replace before an update: {', '.join(left)}", dim=True)
     raise typer.Exit(1 if report.errors else 0)
 
 

@@ -1,14 +1,14 @@
-"""How a stack's served models lie on its cubes, and what a smaller slice would save."""
+"""How a stack's models and jobs lie on its cubes, and what a smaller slice would save."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from rich.table import Table
 
-from catalog.packing import Cube, Packing, pack
+from catalog.packing import Cube, Packing, Wanted, pack
 from catalog.partitions import slice_of
 from catalog.prices import price
-from config.queueing import blocks
+from config.queueing import SlicedJob, SmokeShape, blocks
 from config.sliced import SlicedServer, sliced_servers
 from config.slices import cheaper, wanted
 from config.stack import Stack
@@ -16,16 +16,53 @@ from config.tpu_pools import DynamicPool
 
 
 def slice_tables(stack: Stack) -> Iterator[Table | str]:
-    """Groups, cubes, and advice; nothing where nothing is served on slices."""
-    servers = sliced_servers(stack)
-    if not servers:
-        return
-    yield _groups(servers)
-    packing = pack(blocks(stack.tpu_pools), wanted(stack.serving))
-    yield _cubes(packing)
-    yield _room(packing)
+    """Groups, cubes, and advice; nothing where there are no cubes."""
+    servers, cubes = sliced_servers(stack), blocks(stack.tpu_pools)
+    if servers:
+        yield _groups(servers)
+    if cubes:
+        packing, waiting = packed(stack)
+        yield _cubes(packing)
+        yield from waiting
+        yield _room(packing, stack.queueing.shapes if stack.queueing else None)
     for key, server in servers.items():
         yield from _advice(key, server, stack)
+
+
+def packed(stack: Stack) -> tuple[Packing, list[str]]:
+    """Slices on cubes, and the jobs that wait for others to end.
+
+    Models and their spare slices keep their places; jobs come by priority, each with all its slices
+    or with none.
+    """
+    cubes = blocks(stack.tpu_pools)
+    placed, waiting = wanted(stack.serving), []
+    for priority, job in jobs(stack):
+        if pack(cubes, [*placed, job]).fits:
+            placed.append(job)
+        else:
+            waiting.append(
+                f"{job.purpose} waits until others end: {job.count} x {job.shape}, priority "
+                f"{priority}"
+            )
+    return pack(cubes, placed), waiting
+
+
+def jobs(stack: Stack) -> list[tuple[str, Wanted]]:
+    """Slices of jobs and smoke tests with their priority class, the highest first."""
+    queueing = stack.queueing
+    if queueing is None:
+        return []
+    asked: list[tuple[str, SlicedJob | SmokeShape]] = [
+        (f"job {key}", job) for key, job in queueing.jobs.items()
+    ]
+    if queueing.smoke is not None:
+        asked += [("smoke sub", queueing.smoke.sub), ("smoke super", queueing.smoke.super)]
+    asked.sort(key=lambda each: -queueing.priorities[each[1].priority])
+    return [
+        (said.priority, Wanted(purpose=purpose, shape=said.shape, count=said.count))
+        for purpose, said in asked
+    ]
 
 
 def _groups(servers: dict[str, SlicedServer]) -> Table:
@@ -58,25 +95,34 @@ def _taken(cube: Cube) -> str:
     return ", ".join(f"{count} x {shape} {who}" for (who, shape), count in counts.items()) or "-"
 
 
-def _room(packing: Packing) -> str:
+def _room(packing: Packing, asked_for: Collection[str] | None) -> str:
+    """`asked_for` are the shapes a workload may ask for; None for any."""
     possible = packing.still_possible()
-    told = ", ".join(f"{count} of {shape}" for shape, count in possible.items()) or "nothing"
-    return (
-        f"left: {packing.free_chips} chips, {sum(packing.free_cubes)} whole cubes. Beside the "
-        f"served models there is room for (one shape at a time) {told}."
+    legal = [shape for shape in possible if asked_for is None or shape in asked_for]
+
+    def counts(shapes: Iterable[str]) -> str:
+        return ", ".join(f"{possible[shape]} of {shape}" for shape in shapes)
+
+    told = (
+        f"left: {packing.free_chips} chips, {sum(packing.free_cubes)} whole cubes; room, one shape "
+        f"at a time, for {counts(legal) or 'nothing'}"
     )
+    if others := [shape for shape in possible if shape not in legal]:
+        told += f"; not in queueing.shapes: {counts(others)}"
+    return told
 
 
 def _advice(key: str, server: SlicedServer, stack: Stack) -> Iterator[str]:
     if server.needs_proof:
-        yield f"{key}: {server.answers.reason} ({server.answers.source}). {server.answers.fix}"
-    found = cheaper(server.said)
-    if found is not None:
-        money = _money(found.chips_saved, stack)
+        found = server.answers
+        yield f"{key}: {found.reason} ({found.source}). To do: {found.fix}"
+    smaller = cheaper(server.said)
+    if smaller is not None:
+        money = _money(smaller.chips_saved, stack)
         yield (
-            f"{key}: the model also fits {found.chips} chips ({found.shape}, tensor parallel "
-            f"{found.tensor_parallel}, weights {found.weights_share:.0%} of HBM): "
-            f"{found.chips_saved} chips fewer over {server.said.groups} groups{money}"
+            f"{key}: the model also fits {smaller.chips} chips ({smaller.shape}, tensor parallel "
+            f"{smaller.tensor_parallel}, weights {smaller.weights_share:.0%} of HBM): "
+            f"{smaller.chips_saved} chips fewer over {server.said.groups} groups{money}"
         )
 
 

@@ -1,6 +1,6 @@
 """Reads a stack file as `pulumi` would, without it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from config.stack import NAMESPACE, Report, check
+from tools import stack_yaml
 
 
 def stack_file(stack: str) -> Path:
@@ -22,13 +23,30 @@ def stack_file(stack: str) -> Path:
 
 def read(stack: str) -> Report:
     """Check a stack file against today. OSError or yaml.YAMLError when it cannot be read."""
+    name = stack_file(stack).stem.removeprefix("Pulumi.")
+    return check(settings(stack), name=f"{NAMESPACE}-{name}", today=datetime.now(UTC).date())
+
+
+def settings(stack: str) -> Mapping[Any, Any]:
+    """The `config:` of a stack file. OSError or yaml.YAMLError when it cannot be read."""
     path = stack_file(stack)
-    # C-speed where libyaml is there; the pure loader understands the same.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 both are safe
-    config: Any = content.get("config") if isinstance(content, Mapping) else None
+    config: Any = stack_yaml.read(path).get("config")
     if not isinstance(config, Mapping):
         msg = f"{path} has no `config:` mapping"
         raise yaml.YAMLError(msg)
-    name = path.stem.removeprefix("Pulumi.")
-    return check(config, name=f"{NAMESPACE}-{name}", today=datetime.now(UTC).date())
+    return config
+
+
+PLACEHOLDERS = ("0" * 64, "0" * 40, "my-project", "my-reservation")
+
+
+def placeholders(given: Any, path: str = "") -> Iterator[str]:
+    """Where a file still says what the shipped ones say in place of a user's own."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            yield from placeholders(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(given, list):
+        for index, value in enumerate(given):
+            yield from placeholders(value, f"{path}[{index}]")
+    elif any(each in str(given) for each in PLACEHOLDERS):
+        yield path

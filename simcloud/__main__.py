@@ -18,7 +18,6 @@ from pulumi import automation as auto
 from rich.console import Console
 from rich.table import Table
 
-from simcloud.clock import SCALE
 from simcloud.cloud import STAMPED_TEXT
 from simcloud.engine import Sim
 from simcloud.errors import SimError
@@ -35,7 +34,10 @@ RootOption = Annotated[
     Path, typer.Option("--root", help="Scratch folder; a stack keeps its simulated cloud in it.")
 ]
 ProgramOption = Annotated[Path, typer.Option("--program", help="The Pulumi program.")]
-ScaleOption = Annotated[float, typer.Option("--scale", help="Seconds a simulated minute lasts.")]
+ScaleOption = Annotated[
+    float | None,
+    typer.Option("--scale", min=0, help="Seconds a simulated minute lasts, in place of SIM_SCALE."),
+]
 EventLogOption = Annotated[
     Path | None, typer.Option("--event-log", help="Append the engine's events to this file.")
 ]
@@ -83,7 +85,7 @@ def up(
     event_log: EventLogOption = None,
     root: RootOption = _ROOT,
     program: ProgramOption = _PROGRAM,
-    scale: ScaleOption = SCALE,
+    scale: ScaleOption = None,
     faults: FaultsOption = "",
 ) -> None:
     """Make the stack in the simulated cloud."""
@@ -111,7 +113,7 @@ def destroy(
     event_log: EventLogOption = None,
     root: RootOption = _ROOT,
     program: ProgramOption = _PROGRAM,
-    scale: ScaleOption = SCALE,
+    scale: ScaleOption = None,
     faults: FaultsOption = "",
 ) -> None:
     """Delete the stack from the simulated cloud."""
@@ -141,7 +143,7 @@ def demo(
     stack: StackOption,
     root: RootOption = Path(".sim/demo"),
     program: ProgramOption = _PROGRAM,
-    scale: ScaleOption = SCALE,
+    scale: ScaleOption = None,
     policy_pack: PackOption = None,
 ) -> None:
     """The life of a stack in a fresh simulated cloud, with what each part does and takes."""
@@ -158,6 +160,7 @@ def demo(
         ):
             table.add_row(label, *_timed(label, run))
         _show_outputs(sim)
+        show_slices(sim)
         if any(item.get("protect") for item in sim.export()["resources"]):
             # As the README tells owners of a real stack to do it.
             sim.set_config({"protect": False})
@@ -186,6 +189,15 @@ def _show_outputs(sim: Sim) -> None:
     console.print_json(json.dumps(shown))
 
 
+def show_slices(sim: Sim) -> None:
+    rows = sim.cloud.slicing()
+    if rows:
+        table = Table("object", "asked for", "in the simulated cluster", title="queues and slices")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+
 def _counts(summary: dict[Any, int]) -> str:
     words = {getattr(op, "value", op): count for op, count in summary.items()}
     return ", ".join(f"{count} {op}" for op, count in sorted(words.items()))
@@ -206,7 +218,7 @@ def _stack_file(name: str, folder: Path) -> Path:
 
 @contextmanager
 def _project(
-    stack: str, root: Path, program: Path, scale: float = SCALE, faults: str = ""
+    stack: str, root: Path, program: Path, scale: float | None = None, faults: str = ""
 ) -> Iterator[Sim]:
     """The scratch project of a stack; its errors end the command with one message."""
     name = _name(stack)

@@ -105,6 +105,9 @@ class Package(Protocol):
     def minutes(self, request: Request, operation: str, inputs: Props) -> float:
         """How long the cloud takes."""
 
+    def lasts(self, request: Request, operation: str, inputs: Props) -> float:
+        """Minutes that `held` goes on after that, when nothing stands in the way."""
+
     def limit(self, request: Request, operation: str, inputs: Props) -> tuple[float, str]:
         """How long the provider waits, and what it says when that is over."""
 

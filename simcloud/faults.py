@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -44,6 +44,8 @@ ACTIONS = {
 }
 
 NOTHING = "nothing"
+
+_PATTERN = re.compile(r"[*?\[]")
 
 _SPEC = re.compile(
     r"(?P<operation>\w+)\s+(?P<type>[^\s#@=]+)(?:@(?P<name>[^\s#=]+))?(?:#(?P<nth>\d+))?"
@@ -109,8 +111,12 @@ class Fault:
         return f"{self.operation} {target}={self.kind}{argument}*{self.times}"
 
 
-def parse(text: str) -> list[Fault]:
-    """The faults a text names; every mistake of the text is told at once."""
+def parse(text: str, types: Collection[str] = ()) -> list[Fault]:
+    """The faults a text names; every mistake of the text is told at once.
+
+    A type that is not among `types`, if there are any, would never be struck: a mistake too, unless
+    it is a pattern.
+    """
     faults, mistakes = [], []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         match = _SPEC.fullmatch(part)
@@ -123,6 +129,13 @@ def parse(text: str) -> list[Fault]:
             if word not in known:
                 hint = nearest(word, known) or f" Known: {', '.join(known)}."
                 mistakes.append(f"{part!r}: unknown {word!r}.{hint}")
+        type_ = found["type"]
+        if types and type_ not in types and not _PATTERN.search(type_):
+            hint = nearest(type_, types)
+            mistakes.append(
+                f"{part!r}: no type is called {type_!r}.{hint} A kind of your own is named by a "
+                f"pattern: {type_ + '*'!r}."
+            )
         faults.append(
             Fault(
                 operation=found["operation"],

@@ -96,6 +96,7 @@ class Operations:
         if fault.partial:
             reason = fault.message(identity.id)
             raise NotReadyError(reason, stamp(identity.id), outputs, inputs)
+        minutes += package.lasts(request, "create", inputs)
         return Done(id=stamp(identity.id), outputs=outputs, minutes=minutes)
 
     def update(self, request: Request, id_: str, inputs: Props) -> Done:

@@ -26,6 +26,7 @@ from simcloud import faults  # noqa: E402
 from simcloud.clock import Clock  # noqa: E402
 from simcloud.gcp import Gcp  # noqa: E402
 from simcloud.guard import Guard  # noqa: E402
+from simcloud.known import known_types  # noqa: E402
 from simcloud.kubernetes import Kubernetes  # noqa: E402
 from simcloud.provider import Service  # noqa: E402
 from simcloud.store import Store  # noqa: E402
@@ -40,7 +41,7 @@ def serve(folder: Path) -> dict[str, tuple[Any, int]]:
     """Start one server a package: its name, the server and its port."""
     store, guard, clock = Store(folder / "cloud"), Guard(folder / "state"), Clock()
     if text := os.environ.get(faults.VARIABLE):
-        store.set_faults(map(str, faults.parse(text)))
+        store.set_faults(map(str, faults.parse(text, known_types())))
     started = {}
     for package in (Gcp(), Kubernetes()):
         server = grpc.server(
@@ -66,7 +67,10 @@ def _follow_parent() -> None:
 def main(argv: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)  # before any thread, for sigwait
     threading.Thread(target=_follow_parent, daemon=True).start()
-    servers = serve(Path(argv[0]))
+    try:
+        servers = serve(Path(argv[0]))
+    except ValueError as mistake:
+        sys.exit(str(mistake))
     print(",".join(f"{name}:{port}" for name, (_, port) in servers.items()), flush=True)
     signal.sigwait(_STOP)
     os._exit(0)

@@ -10,6 +10,7 @@ import yaml
 from pulumi import automation as auto
 
 from simcloud.errors import SimError
+from tools import stack_yaml
 
 STAND_IN = "simulated-secret"
 """Takes the place of a value that is encrypted for the real stack: there is no key for it here."""
@@ -71,4 +72,4 @@ class StackFile:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
+    return dict(stack_yaml.read(path)) if path.exists() else {}

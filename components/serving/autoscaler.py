@@ -8,10 +8,11 @@ import pulumi_kubernetes as k8s
 
 from catalog.serving import PORT, Scale
 
+SCALE_DOWN_PERIOD_SECONDS = 300
 SCALE_DOWN_SECONDS = 600
 """A replica costs minutes to get back, so it leaves only after ten without need."""
-SCALE_UP_SECONDS = 300
-"""A queue looks just as long while the last new replica still loads: one at a time."""
+LONGEST_PERIOD_SECONDS = 1800
+"""Most the API takes as the period of a policy (autoscaling/v2, HPAScalingPolicy)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,8 @@ class AutoscalerArgs:
     deployment: pulumi.Input[str]
     pod_labels: Mapping[str, str]
     scale: Scale
+    replica_seconds: int
+    """From the wish for a replica to its first answer: node, image, weights, programs."""
     managed: bool
     """GKE reads the metric from the pods itself; else the Stackdriver adapter hands it over."""
     after: Sequence[pulumi.Resource] = ()
@@ -68,8 +71,8 @@ class Autoscaler(pulumi.ComponentResource):
                     )
                 ],
                 behavior=auto.HorizontalPodAutoscalerBehaviorArgs(
-                    scale_up=_one_each(SCALE_UP_SECONDS, stabilized=0),
-                    scale_down=_one_each(SCALE_UP_SECONDS, stabilized=SCALE_DOWN_SECONDS),
+                    scale_up=_one_each(scale_up_period(args.replica_seconds), stabilized=0),
+                    scale_down=_one_each(SCALE_DOWN_PERIOD_SECONDS, stabilized=SCALE_DOWN_SECONDS),
                 ),
             ),
             opts=child.merge(pulumi.ResourceOptions(depends_on=waits)),
@@ -82,6 +85,12 @@ def metric_path(name: str, args: AutoscalerArgs) -> str:
     if args.managed:
         return f"autoscaling.gke.io|{name}|{_short(args.scale.metric)}"
     return f"prometheus.googleapis.com|{args.scale.metric}|gauge"
+
+
+def scale_up_period(replica_seconds: int) -> int:
+    """Seconds from one new replica to the next. A queue looks just as long while the last one still
+    loads, so it gets its time, as far as the API allows."""
+    return min(replica_seconds, LONGEST_PERIOD_SECONDS)
 
 
 def quantity(target: float) -> str:

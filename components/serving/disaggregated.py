@@ -36,7 +36,7 @@ class DisaggregatedArgs:
     queue: Queue
     local_queue: pulumi.Input[str]
     engines: Mapping[Role, Engine]
-    version: Version | None
+    version: Version
     """Of the servers' image, when its tag says it."""
     replicas: Mapping[Role, int]
     spare: bool
@@ -234,7 +234,7 @@ def _callers(
     ]
     return network.NetworkPolicy(
         f"{name}-callers",
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=args.home),
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=f"{name}-callers", namespace=args.home),
         spec=network.NetworkPolicySpecArgs(
             pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={POOL_MEMBER_LABEL: name}),
             policy_types=["Ingress"],

@@ -18,7 +18,7 @@ from catalog.disaggregated import (
     leader_command,
     worker_command,
 )
-from catalog.groups import Group, leader_worker_set
+from catalog.groups import Group, leader_worker_set, renewed_name
 from catalog.partitions import TPU
 from catalog.quantities import canonical
 from catalog.router import ENGINE_LABEL, POOL_MEMBER_LABEL, ROLE_LABEL, RouterRelease
@@ -37,12 +37,12 @@ from components import pods
 from components.hooks import explained
 from components.manifest import Manifest, waiting_for
 from components.secrets import DRIVER
+from components.serving.server_pod import KEY_MOUNT, READ_KEY
 
 APP = "vllm"
 CACHE_GIB = 20
 PROBE_SECONDS = 10
 MODELS, HEALTH, VERSION = "/v1/models", "/health", "/version"
-KEY_MOUNT = "/var/run/api-key"
 TOKEN_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  a path
 TOKEN_SECONDS = 3600
 
@@ -72,11 +72,12 @@ class ServerGroupArgs:
     queue: Queue
     local_queue: pulumi.Input[str]
     engine: Engine
-    version: Version | None
+    version: Version
     """Of the image, when its tag says it."""
     router: RouterRelease
     sidecar: str
     spare: bool
+    """Whether slices are free for new groups beside all old ones."""
     keyed: bool
     """Whether callers show a key."""
     cache_bucket: pulumi.Input[str]
@@ -87,7 +88,10 @@ class ServerGroupArgs:
 
 
 class ServerGroup(pulumi.ComponentResource):
-    """A LeaderWorkerSet of one replica: it comes and goes whole, and its slice with it."""
+    """A LeaderWorkerSet of one replica: it comes and goes whole, and its slice with it.
+
+    Where slices are spare, another content is another object (docs/adr/0022).
+    """
 
     group: pulumi.Resource
 
@@ -97,7 +101,7 @@ class ServerGroup(pulumi.ComponentResource):
         of = args.engine.slice
         manifest = leader_worker_set(
             Group(
-                name=name,
+                name=renewed_name(name) if args.spare else name,
                 namespace=args.namespace,
                 queue=args.queue.name,
                 priority=args.queue.serving_priority,
@@ -106,7 +110,6 @@ class ServerGroup(pulumi.ComponentResource):
                 leader_labels={POOL_MEMBER_LABEL: args.model},
                 leader=_leader(args),
                 worker=_worker(args) if of.multi_host else None,
-                spare=args.spare,
             )
         )
         found = [each for each in flaws(manifest, args.queue) if each.severity == "error"]
@@ -115,8 +118,14 @@ class ServerGroup(pulumi.ComponentResource):
         super().__init__("tpuserve:serving:ServerGroup", name, None, opts)
 
         seconds = args.engine.startup_seconds + FORM_SECONDS
-        manifest["metadata"]["annotations"] = waiting_for(AVAILABLE, seconds)
-        manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = args.local_queue
+        metadata = manifest["metadata"]
+        metadata["labels"]["kueue.x-k8s.io/queue-name"] = args.local_queue
+        if args.spare:
+            metadata["name"] = pulumi.Output.json_dumps(
+                [metadata["labels"], manifest["spec"]], sort_keys=True
+            ).apply(lambda content: renewed_name(name, content))
+        metadata["annotations"] = waiting_for(AVAILABLE, seconds)
+        chosen = ",".join(f"{key}={value}" for key, value in labels(args.model, args.role).items())
         self.group = Manifest(
             f"{name}-lws",
             manifest,
@@ -129,16 +138,15 @@ class ServerGroup(pulumi.ComponentResource):
                     'metadata.labels["kueue.x-k8s.io/queue-name"]',
                     "spec.leaderWorkerTemplate.workerTemplate.metadata.annotations",
                 ],
-                delete_before_replace=True,
+                delete_before_replace=not args.spare,
                 custom_timeouts=pulumi.CustomTimeouts(
                     create=f"{seconds}s", update=f"{seconds}s", delete=DRAIN
                 ),
                 hooks=explained(
                     f"{name}-answers",
                     f"group {args.namespace}/{name}",
-                    f"kubectl -n {args.namespace} get workloads,pods -l "
-                    f"leaderworkerset.sigs.k8s.io/name={name}; kubectl get slices; "
-                    "python -m ops slices",
+                    f"kubectl -n {args.namespace} get leaderworkersets,pods -l {chosen}; kubectl "
+                    f"-n {args.namespace} get workloads; kubectl get slices; python -m ops slices",
                     f"does not answer after {seconds} s: pods behind a gate wait for quota or a "
                     "slice, running ones load their model",
                 ),
@@ -159,7 +167,7 @@ def _leader(args: ServerGroupArgs) -> dict[str, Any]:
         **_pod(args),
         "initContainers": [*init, *([_routing(args)] if decode else [])],
         "containers": [_server(args)],
-        "volumes": _volumes(args, token=decode),
+        "volumes": _volumes(args, token=decode, key=args.keyed),
     }
 
 
@@ -174,7 +182,7 @@ def _worker(args: ServerGroupArgs) -> dict[str, Any]:
         **_pod(args),
         "initContainers": [_programs("fetch", args)],
         "containers": [container],
-        "volumes": _volumes(args, token=False),
+        "volumes": _volumes(args, token=False, key=False),
     }
 
 
@@ -192,8 +200,13 @@ def _pod(args: ServerGroupArgs) -> dict[str, Any]:
 def _server(args: ServerGroupArgs) -> dict[str, Any]:
     port = ENGINE_PORTS[args.role]
     failures = -(-args.engine.startup_seconds // PROBE_SECONDS)
+    container = _container(args)
+    if args.keyed:
+        container["volumeMounts"].append(
+            {"name": "api-key", "mountPath": KEY_MOUNT, "readOnly": True}
+        )
     return {
-        **_container(args),
+        **container,
         **_command(args),
         "ports": [{"name": "engine", "containerPort": port}, *_transfer_ports()],
         "startupProbe": _probe(args, MODELS, failures=failures),
@@ -210,9 +223,7 @@ def _command(args: ServerGroupArgs) -> dict[str, Any]:
         return {"command": ["vllm"], "args": given}
     shell = leader_command(args.version) if several else 'set -e\nexec vllm "$@"\n'
     if args.keyed:
-        # Read from a file in memory: it stands in no pod spec.
-        read = f'VLLM_API_KEY="$(cat {KEY_MOUNT}/value)"\nexport VLLM_API_KEY\n'
-        shell = shell.replace("exec vllm", f"{read}exec vllm")
+        shell = shell.replace("exec vllm", f"{READ_KEY}exec vllm")
     return {"command": ["sh", "-c", shell, APP], "args": given}
 
 
@@ -236,14 +247,7 @@ def _container(args: ServerGroupArgs) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": [
-            *({"name": volume, "mountPath": path} for volume, path in mounts.items()),
-            *(
-                [{"name": "api-key", "mountPath": KEY_MOUNT, "readOnly": True}]
-                if args.keyed
-                else []
-            ),
-        ],
+        "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in mounts.items()],
     }
 
 
@@ -264,7 +268,7 @@ def _probe(
     if args.keyed and not open_:
         code = (
             "import urllib.request as u; "
-            f"key = open('{KEY_MOUNT}/value').read().strip(); "
+            f"key = ''.join(open('{KEY_MOUNT}/value').read().split()); "
             f"u.urlopen(u.Request('http://127.0.0.1:{port}{path}', "
             "headers={'Authorization': 'Bearer ' + key}), timeout=4)"
         )
@@ -343,19 +347,18 @@ def _programs(command: str, args: ServerGroupArgs) -> dict[str, Any]:
     }
 
 
-def _volumes(args: ServerGroupArgs, *, token: bool) -> list[Mapping[str, Any]]:
-    files = [{"key": file, "path": f"staging/{file}"} for file in pods.SCRIPTS]
+def _volumes(args: ServerGroupArgs, *, token: bool, key: bool) -> list[Mapping[str, Any]]:
     volumes: list[Mapping[str, Any]] = [
         {
             "name": "shared-memory",
             "emptyDir": {"medium": "Memory", "sizeLimit": f"{SHARED_MEMORY_GIB}Gi"},
         },
         {"name": "programs", "emptyDir": {"sizeLimit": f"{CACHE_GIB}Gi"}},
-        {"name": "scripts", "configMap": {"name": args.scripts, "items": files}},
+        {"name": "scripts", "configMap": {"name": args.scripts, "items": pods.scripts_files()}},
     ]
     if token:
         volumes.append({"name": "token", "projected": {"sources": _token_sources()}})
-    if args.keyed:
+    if key:
         volumes.append(
             {
                 "name": "api-key",

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from catalog.router import POOL_GROUP
-from catalog.serving import FINISH_SECONDS, PORT
+from catalog.serving import API_PATH, FINISH_SECONDS, PORT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class PoolRouteArgs:
 
 
 class PoolRoute(pulumi.ComponentResource):
-    """All requests of a Gateway to one pool; policies first, the route last."""
+    """Requests of a Gateway to the API of one pool; policies first, the route last."""
 
     route: pulumi.Resource
 
@@ -81,7 +81,7 @@ class PoolRoute(pulumi.ComponentResource):
                 "parentRefs": [{"name": args.gateway}],
                 "rules": [
                     {
-                        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+                        "matches": [{"path": {"type": "PathPrefix", "value": API_PATH}}],
                         "backendRefs": [target],
                     }
                 ],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from catalog.serving import FINISH_SECONDS, PORT
+from catalog.serving import API_PATH, FINISH_SECONDS, PORT
 
 ANSWER_SECONDS = 3600
 """The load balancer's default of 30 s cuts long answers off."""
@@ -25,7 +25,7 @@ class ServiceRouteArgs:
 
 
 class ServiceRoute(pulumi.ComponentResource):
-    """All requests of a Gateway to one Service."""
+    """Requests of a Gateway to the API of one Service, and to nothing beside it."""
 
     def __init__(
         self, name: str, args: ServiceRouteArgs, opts: pulumi.ResourceOptions | None = None
@@ -78,7 +78,12 @@ class ServiceRoute(pulumi.ComponentResource):
             metadata=metadata,
             spec={
                 "parentRefs": [{"name": args.gateway}],
-                "rules": [{"backendRefs": [{"name": args.service, "port": PORT}]}],
+                "rules": [
+                    {
+                        "matches": [{"path": {"type": "PathPrefix", "value": API_PATH}}],
+                        "backendRefs": [{"name": args.service, "port": PORT}],
+                    }
+                ],
             },
             opts=child.merge(pulumi.ResourceOptions(depends_on=[health, policy, *args.after])),
         )

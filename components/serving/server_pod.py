@@ -21,19 +21,31 @@ from components import pods
 from components.secrets import secret_volume
 
 APP = "vllm"
+MODEL_LABEL = "model"
+"""AutoscalingMetric selects pods by labels without dots and slashes alone (GKE docs, 'Expose custom
+metrics for autoscaling', read 2026-11-30)."""
 KEY_MOUNT = "/var/run/api-key"
-CACHE_GIB = 20
+CACHE_GIB = 7
+OWN_DISK_GIB = 1
+"""For logs and scratch files of each container. With the cache and the mount's sidecar this is all
+that Autopilot allows (catalog/autopilot.py); a pod that takes more than it asked for is evicted."""
 
 PROBE_SECONDS = 10
 MODELS = "/v1/models"
 HEALTH = "/health"
 
-WITH_KEY = f'VLLM_API_KEY="$(cat {KEY_MOUNT}/value)" exec vllm "$@"'
-"""The key is read from a file in memory: it stands in no pod spec."""
+READ_KEY = f"""\
+VLLM_API_KEY="$(tr -d '[:space:]' < {KEY_MOUNT}/value)"
+[ -n "$VLLM_API_KEY" ] || {{ echo "the API key in {KEY_MOUNT} is missing or empty" >&2; exit 1; }}
+export VLLM_API_KEY
+"""
+"""The key is read from a file in memory: it stands in no pod spec. Without one vLLM would start and
+ask nobody for it; bearer tokens have no white space (RFC 6750)."""
+WITH_KEY = f'{READ_KEY}exec vllm "$@"\n'
 
 ASK_WITH_KEY = (
     "import urllib.request as u; "
-    f"key = open('{KEY_MOUNT}/value').read().strip(); "
+    f"key = ''.join(open('{KEY_MOUNT}/value').read().split()); "
     f"u.urlopen(u.Request('http://127.0.0.1:{PORT}{MODELS}', "
     "headers={'Authorization': 'Bearer ' + key}), timeout=4)"
 )
@@ -59,7 +71,8 @@ def server_template(name: str, args: ServerPod) -> k8s.core.v1.PodTemplateSpecAr
     core = k8s.core.v1
     return core.PodTemplateSpecArgs(
         metadata=k8s.meta.v1.ObjectMetaArgs(
-            labels=pods.labels(APP, name), annotations=_fuse_limits(args.engine) or None
+            labels={**pods.labels(APP, name), MODEL_LABEL: name},
+            annotations=_fuse_limits(args.engine) or None,
         ),
         spec=core.PodSpecArgs(
             service_account_name=name,
@@ -88,7 +101,12 @@ def _server(args: ServerPod) -> k8s.core.v1.ContainerArgs:
     mounts |= {"weights": WEIGHTS_MOUNT} if engine.loader == "fuse" else {}
     mounts |= {"api-key": KEY_MOUNT} if keyed else {}
     chips = str(engine.slice.machine.chips)
-    memory = f"{engine.memory_gib}Gi"
+    kept = {
+        "memory": f"{engine.memory_gib}Gi",
+        # Volumes on disk count as the container's.
+        "ephemeral-storage": f"{CACHE_GIB + OWN_DISK_GIB}Gi",
+        TPU: chips,
+    }
     return core.ContainerArgs(
         name=APP,
         image=engine.image,
@@ -98,8 +116,7 @@ def _server(args: ServerPod) -> k8s.core.v1.ContainerArgs:
         env=[core.EnvVarArgs(name=key, value=value) for key, value in engine.environment.items()],
         ports=[core.ContainerPortArgs(name="http", container_port=PORT)],
         resources=core.ResourceRequirementsArgs(
-            requests={"cpu": str(engine.cpus), "memory": memory, TPU: chips},
-            limits={"memory": memory, TPU: chips},
+            requests={"cpu": str(engine.cpus), **kept}, limits=kept
         ),
         startup_probe=_probe(MODELS, keyed, failures=-(-engine.startup_seconds // PROBE_SECONDS)),
         readiness_probe=_probe(MODELS, keyed, failures=3),
@@ -148,6 +165,7 @@ def _programs(command: str, args: ServerPod) -> k8s.core.v1.ContainerArgs:
         mounts=[k8s.core.v1.VolumeMountArgs(name="programs", mount_path=CACHE_MOUNT)],
         cpu="250m",
         memory="2Gi",
+        disk=f"{OWN_DISK_GIB}Gi",
         # A sidecar: it starts before the server and ends after it.
         restart_policy="Always" if publish else None,
     )
@@ -199,5 +217,6 @@ def _fuse_limits(engine: Engine) -> dict[str, str]:
         "gke-gcsfuse/volumes": "true",
         "gke-gcsfuse/cpu-limit": "8",
         "gke-gcsfuse/memory-limit": f"{engine.fuse_memory_gib}Gi",
-        "gke-gcsfuse/ephemeral-storage-limit": "10Gi",
+        # What it caches is in memory.
+        "gke-gcsfuse/ephemeral-storage-limit": f"{OWN_DISK_GIB}Gi",
     }

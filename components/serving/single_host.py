@@ -16,7 +16,14 @@ from components.serving.autoscaler import Autoscaler, AutoscalerArgs
 from components.serving.gateway import Gateway, GatewayArgs
 from components.serving.namespace import ServingNamespace
 from components.serving.route import ServiceRoute, ServiceRouteArgs
-from components.serving.server_pod import APP, HEALTH, MODELS, ServerPod, server_template
+from components.serving.server_pod import (
+    APP,
+    HEALTH,
+    MODEL_LABEL,
+    MODELS,
+    ServerPod,
+    server_template,
+)
 from components.workload_identity import principal
 
 SCRAPERS = ("gmp-system", "gke-gmp-system", "kube-system")
@@ -156,8 +163,9 @@ class SingleHost(pulumi.ComponentResource):
                 AutoscalerArgs(
                     namespace=args.home.namespace,
                     deployment=deployment.metadata.name,
-                    pod_labels=self.pod_labels,
+                    pod_labels={MODEL_LABEL: name},
                     scale=scale,
+                    replica_seconds=deadline,
                     managed=args.adapter is None,
                     after=[deployment, *(args.adapter or [])],
                 ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -25,25 +26,29 @@ def main(command: str) -> int:
         Token(os.environ.get("METADATA_URL", METADATA)),
         float(os.environ.get("GRANT_SECONDS", GRANT_SECONDS)),
     )
+    if command == "model":
+        return _staged(bucket)
+    prefix, folder = os.environ["PREFIX"], Path(os.environ["FOLDER"])
+    if command == "fetch":
+        programs.fetch(bucket, prefix, folder)
+        return 0
+    # The first process of a container is not ended by a signal that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    programs.publish_until_done(bucket, prefix, folder, os.environ["READY_URL"])
+    while True:  # a sidecar that returns would be started again
+        signal.pause()
+
+
+def _staged(bucket: Bucket) -> int:
+    hub = Hub(_token, os.environ.get("HUB_URL", HUB))
     try:
-        if command == "model":
-            hub = Hub(_token, os.environ.get("HUB_URL", HUB))
-            stage(hub, bucket, os.environ["MODEL"], os.environ["REVISION"])
-        elif command == "fetch":
-            programs.fetch(bucket, os.environ["PREFIX"], Path(os.environ["FOLDER"]))
-        else:
-            programs.publish(
-                bucket, os.environ["PREFIX"], Path(os.environ["FOLDER"]), os.environ["READY_URL"]
-            )
+        stage(hub, bucket, os.environ["MODEL"], os.environ["REVISION"])
     except DeniedError as error:
         say(f"cannot stage: {error}")
         return HOPELESS
     except (RefusedError, *BROKEN) as error:
         say(f"failed, to be tried again: {error}")
-        if command == "model":
-            return 1
-    if command == "publish":
-        programs.stay()
+        return 1
     return 0
 
 

@@ -20,8 +20,8 @@ TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # no
 
 GRANT_SECONDS = 300
 """A new IAM grant is honoured within minutes, not at once."""
-PIECE = 32 * 2**20
-"""Of a resumable upload: a multiple of 256 KiB, but for the last."""
+PIECE = 8 * 2**20
+"""Of a resumable upload: a multiple of 256 KiB, but for the last. An upload holds a few of them."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Bucket:
             query["pageToken"] = answer["nextPageToken"]
 
     def read(self, name: str) -> bytes | None:
-        """An object's bytes; None when there is no such object."""
+        """A small object's bytes; None when there is no such object."""
         try:
             with request(f"{self._object(name)}?alt=media", headers=self.token.headers()) as answer:
                 return bytes(answer.read())
@@ -99,6 +99,12 @@ class Bucket:
             if error.code == 404:
                 return None
             raise
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """An object's bytes, never many of them at once; fewer when the connection breaks."""
+        with request(f"{self._object(name)}?alt=media", headers=self.token.headers()) as answer:
+            while piece := answer.read(2**20):
+                yield piece
 
     def put(
         self,
@@ -204,7 +210,8 @@ def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for each in pieces:
         waiting += each
         while len(waiting) >= PIECE:
-            yield bytes(waiting[:PIECE])
+            with memoryview(waiting) as view:
+                yield bytes(view[:PIECE])
             del waiting[:PIECE]
             some = True
     if waiting or not some:

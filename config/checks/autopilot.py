@@ -57,10 +57,12 @@ def autopilot_has_no_arguments_of_pools(
     cluster: Cluster, tpu_pools: dict[str, TpuPool]
 ) -> Iterator[Problem]:
     for name, pool in tpu_pools.items():
-        if cluster.autopilot and pool.extra:
+        for field, given in (("extra", pool.extra), ("sysctls", pool.sysctls)):
+            if not (cluster.autopilot and given):
+                continue
             yield Problem(
-                path=f"{POOLS}.{name}.extra",
-                value=", ".join(pool.extra),
+                path=f"{POOLS}.{name}.{field}",
+                value=", ".join(given),
                 rule="Autopilot makes its node pools itself: these reach nothing",
                 fix="remove them",
                 source=AUTOPILOT_TPUS,

@@ -1,42 +1,53 @@
 """Rules on models that are prefilled and decoded on slices of their own."""
 
+import math
 import re
 from collections.abc import Iterator
 
-from catalog.compatibility import judge
+from catalog.compatibility import judge, kind_of, longest_local_prefill
+from catalog.compatibility import text as release_text
 from catalog.disaggregated import (
     GUIDES,
+    HYBRID_FLAGS,
+    HYBRID_STATE,
     MOST_UNEVEN,
-    MUST_AGREE,
     OWNED_ENVIRONMENT,
     OWNED_FLAGS,
+    ROLE_ENVIRONMENT,
+    ROLE_FLAGS,
     ROLES,
-    SCRIPT_SOURCE,
     disagreements,
+    flag_of,
     group_name,
 )
-from catalog.groups import Group, leader_worker_set, smallest_pod
+from catalog.groups import Group, leader_worker_set, renewed_name, smallest_pod
 from catalog.images import IMAGE_REFERENCES, by_digest, version_of, why_loose
 from catalog.packing import Wanted, pack
 from catalog.partitions import DYNAMIC, slice_of
+from catalog.router import PICKER_SUFFIX
 from catalog.serving import OWNED_ENVIRONMENT as ENGINE_ENVIRONMENT
 from catalog.serving import OWNED_FLAGS as ENGINE_FLAGS
-from catalog.sizing import tensor_parallel_error
-from catalog.source import READ, Source
+from catalog.serving import SECRET_FLAGS
+from catalog.source import READ, Source, docs
 from catalog.versions import INFERENCE_POOL_V1, GkeVersion
 from catalog.vllm import environment_error, flag_error
 from catalog.vllm import release as vllm_release
-from catalog.workloads import flaws
+from catalog.workloads import PRIORITY_LABEL, flaws
 from config.checks.engine import LOOKS_SECRET
-from config.checks.serving import PATH, SIZING
+from config.checks.sizes import PATH, SIZING, misfits
 from config.cluster import Cluster
 from config.images import Images
 from config.problem import Problem
 from config.queueing import QUEUE, Queueing, blocks
-from config.serving import ServedModel, disaggregated, single_hosts
+from config.serving import Disaggregated, ServedModel, disaggregated, single_hosts
 from config.slices import wanted
 from config.tpu_pools import TpuPool
 
+CHARTS = Source("llm-d/llm-d-router v0.10.0, config/charts", READ)
+ACCOUNTS = Source("Kubernetes docs, 'Service Accounts'", READ)
+MACHINES = docs("General-purpose machine family")
+GIB_PER_CPU = {"standard": 4, "highmem": 8, "highcpu": 2}
+"""At most, over the families."""
 OVERLAP = Source("llm-d/llm-d guides, 'P/D disaggregation': tune the ratio to the traffic", READ)
 
 
@@ -78,13 +89,46 @@ def namespaces_have_one_owner(
             )
 
 
+def names_are_not_taken(serving: dict[str, ServedModel]) -> Iterator[Problem]:
+    served = disaggregated(serving)
+    for key, said in served.items():
+        other = served.get(key.removesuffix(PICKER_SUFFIX))
+        if key.endswith(PICKER_SUFFIX) and other and other.namespace == said.namespace:
+            yield Problem(
+                path=f"{PATH}.{key}",
+                value=key,
+                rule=f"{key} is what the router's chart calls the picker of "
+                f"{key.removesuffix(PICKER_SUFFIX)} in namespace {said.namespace}",
+                fix="choose another key",
+                source=CHARTS,
+            )
+        if key == "default":
+            yield Problem(
+                path=f"{PATH}.{key}",
+                value=key,
+                rule="the account of the servers is named after it, and every namespace has a "
+                "default one of Kubernetes' own",
+                fix="name the key after the model",
+                source=ACCOUNTS,
+            )
+
+
 def the_answers_are_right(serving: dict[str, ServedModel], images: Images) -> Iterator[Problem]:
     for key, said in disaggregated(serving).items():
         image = said.image or images.model_server
-        found = judge(said.profile, version_of(image))
+        path = f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer"
+        tagged = version_of(image)
+        if said.release and tagged and release_text(tagged) != said.release:
+            yield Problem(
+                path=f"{PATH}.{key}.release",
+                value=said.release,
+                rule=f"the tag of {image} says {release_text(tagged)}",
+                fix="remove it: the tag is believed",
+            )
+        found = judge(said.profile, said.version(images.model_server))
         if found.verdict == "refuse":
             yield Problem(
-                path=f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer",
+                path=path,
                 value=image,
                 rule=f"{said.profile.id}, prefilled and decoded apart: {found.reason}",
                 fix=found.fix,
@@ -95,30 +139,12 @@ def the_answers_are_right(serving: dict[str, ServedModel], images: Images) -> It
 def models_fit_their_slice(serving: dict[str, ServedModel]) -> Iterator[Problem]:
     for key, said in disaggregated(serving).items():
         shape = slice_of(said.slice)
-        told = set()
-        for role in ROLES:
-            own = said.role(role).max_num_seqs
-            path = f"{PATH}.{key}.{role}.maxNumSeqs" if own else f"{PATH}.{key}.model"
-            value = own or said.profile.id
-            found = said.model_copy(update={"max_num_seqs": own or said.max_num_seqs}).fit(shape)
-            illegal = said.tensor_parallel and tensor_parallel_error(
-                said.profile, said.tensor_parallel, shape.devices
-            )
-            for rule in (*found.errors, *found.warnings):
-                if rule in told:
-                    continue
-                told.add(rule)
-                parallel = rule == illegal
-                yield Problem(
-                    path=f"{PATH}.{key}.tensorParallel" if parallel else path,
-                    value=said.tensor_parallel if parallel else value,
-                    rule=rule,
-                    fix="leave it out, and the largest legal one is taken"
-                    if parallel
-                    else f"a larger slice than {said.slice}, or another model",
-                    source=SIZING,
-                    severity="error" if rule in found.errors else "warning",
-                )
+        found = (
+            each
+            for role in ROLES
+            for each in misfits(f"{PATH}.{key}", said, shape, said.role(role), at=role)
+        )
+        yield from dict.fromkeys(found)
 
 
 def groups_would_be_admitted(
@@ -134,9 +160,10 @@ def groups_would_be_admitted(
         of = slice_of(said.slice)
         told = set()
         for role in ROLES:
+            name = group_name(key, role, said.role(role).replicas - 1)
             manifest = leader_worker_set(
                 Group(
-                    name=group_name(key, role, said.role(role).replicas - 1),
+                    name=renewed_name(name) if said.surges else name,
                     namespace=said.namespace,
                     queue=QUEUE,
                     priority=queueing.serving_priority,
@@ -148,6 +175,8 @@ def groups_would_be_admitted(
                 )
             )
             for flaw in flaws(manifest, queueing.queue(tpu_pools)):
+                if PRIORITY_LABEL in flaw.path:
+                    continue  # told of servingPriority itself
                 shape = "slice-topology" in flaw.path
                 path = f"{PATH}.{key}.slice" if shape else f"{PATH}.{key}"
                 if (path, flaw.rule) in told:
@@ -157,7 +186,7 @@ def groups_would_be_admitted(
                     path=path,
                     value=said.slice if shape else flaw.value,
                     rule=flaw.rule,
-                    fix=flaw.fix[0].lower() + flaw.fix[1:].rstrip("."),
+                    fix=flaw.fix,
                     source=flaw.source,
                     severity=flaw.severity,
                 )
@@ -213,6 +242,21 @@ def _smoke(queueing: Queueing) -> Iterator[tuple[str, str, int]]:
             yield part, said.shape, said.count
 
 
+def spare_slices_are_for_all_groups(serving: dict[str, ServedModel]) -> Iterator[Problem]:
+    for key, said in disaggregated(serving).items():
+        if 0 < said.spare_slices < said.groups:
+            yield Problem(
+                path=f"{PATH}.{key}.spareSlices",
+                value=said.spare_slices,
+                rule=f"a change of the template reaches all {said.groups} groups at once: with "
+                "fewer slices some new groups would wait for slices that old ones keep until the "
+                "new ones serve",
+                fix=f"use 0, and groups restart where they are, or {said.groups}, and new ones "
+                "serve before old ones end",
+                source="docs/adr/0022",
+            )
+
+
 def groups_have_quota(
     serving: dict[str, ServedModel], queueing: Queueing | None, tpu_pools: dict[str, TpuPool]
 ) -> Iterator[Problem]:
@@ -254,11 +298,25 @@ def roles_keep_step(serving: dict[str, ServedModel]) -> Iterator[Problem]:
 def flags_leave_the_cache_alone(serving: dict[str, ServedModel]) -> Iterator[Problem]:
     for key, said in disaggregated(serving).items():
         for index, argument in enumerate(said.extra_args):
-            if _flag(argument) in OWNED_FLAGS:
-                yield _owned(f"{PATH}.{key}.extraArgs[{index}]", argument)
+            yield from _moves_the_cache(f"{PATH}.{key}.extraArgs[{index}]", argument, said)
         for name in said.extra_env:
             if name in OWNED_ENVIRONMENT:
                 yield _owned(f"{PATH}.{key}.extraEnv.{name}", None)
+
+
+def _moves_the_cache(path: str, argument: str, said: Disaggregated) -> Iterator[Problem]:
+    flag = flag_of(argument)
+    if flag in OWNED_FLAGS:
+        yield _owned(path, argument)
+    elif flag in HYBRID_FLAGS and kind_of(said.profile) == "hybrid":
+        yield Problem(
+            path=path,
+            value=argument,
+            rule=f"{said.profile.id} is a hybrid model, whose state is moved by block in cache "
+            "mode `align` alone, and this may switch it off: wrong answers without an error",
+            fix="remove it",
+            source=HYBRID_STATE,
+        )
 
 
 def a_role_has_flags_of_its_own(serving: dict[str, ServedModel]) -> Iterator[Problem]:
@@ -266,38 +324,34 @@ def a_role_has_flags_of_its_own(serving: dict[str, ServedModel]) -> Iterator[Pro
         for role in ROLES:
             own, path = said.role(role), f"{PATH}.{key}.{role}"
             for index, argument in enumerate(own.extra_args):
-                yield from _argument(f"{path}.extraArgs[{index}]", argument, f"{PATH}.{key}")
+                yield from _argument(f"{path}.extraArgs[{index}]", argument, key, said)
             for name, value in own.extra_env.items():
-                yield from _environment(f"{path}.extraEnv.{name}", name, value)
+                yield from _environment(f"{path}.extraEnv.{name}", name, value, key)
 
 
-def _argument(path: str, argument: str, shared: str) -> Iterator[Problem]:
-    flag = _flag(argument)
-    if flag in OWNED_FLAGS:
-        yield _owned(path, argument)
-    elif flag in MUST_AGREE:
-        yield Problem(
-            path=path,
-            value=argument,
-            rule="shapes the cache, and a role reads the blocks of the other only if both have it",
-            fix=f"move it to {shared}.extraArgs, or to the field for it",
-            source=GUIDES,
-        )
-    elif LOOKS_SECRET.search(argument):
+def _argument(path: str, argument: str, key: str, said: Disaggregated) -> Iterator[Problem]:
+    flag = flag_of(argument)
+    if moved := list(_moves_the_cache(path, argument, said)):
+        yield from moved
+    elif LOOKS_SECRET.search(argument) or flag in SECRET_FLAGS:
         yield _secret(path)
     elif flag in ENGINE_FLAGS:
         yield _owned(path, argument)
     elif rule := flag_error(argument):
         yield _unknown(path, argument, rule)
+    elif flag not in ROLE_FLAGS:
+        yield _of_both(path, argument, f"{PATH}.{key}.extraArgs")
 
 
-def _environment(path: str, name: str, value: str) -> Iterator[Problem]:
+def _environment(path: str, name: str, value: str, key: str) -> Iterator[Problem]:
     if name in OWNED_ENVIRONMENT or name in ENGINE_ENVIRONMENT:
         yield _owned(path, None)
     elif LOOKS_SECRET.search(value):
         yield _secret(path)
     elif rule := environment_error(name):
         yield _unknown(path, value, rule)
+    elif name not in ROLE_ENVIRONMENT:
+        yield _of_both(path, value, f"{PATH}.{key}.extraEnv")
 
 
 def roles_understand_each_other(
@@ -309,9 +363,8 @@ def roles_understand_each_other(
             said.role_engine(role, weights_bucket="", image=images.model_server) for role in ROLES
         )
         for each in disagreements(prefill, decode):
-            if not any(
-                _flag(a) in each for a in (*said.prefill.extra_args, *said.decode.extra_args)
-            ):
+            # What a role has on its own is told above.
+            if flag_of(each.partition(":")[0]) not in _own_words(said):
                 yield Problem(
                     path=f"{PATH}.{key}",
                     value=each,
@@ -321,20 +374,13 @@ def roles_understand_each_other(
                 )
 
 
-def several_hosts_find_their_script(
-    serving: dict[str, ServedModel], images: Images
-) -> Iterator[Problem]:
-    for key, said in disaggregated(serving).items():
-        image = said.image or images.model_server
-        if slice_of(said.slice).multi_host and version_of(image) is None:
-            yield Problem(
-                path=f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer",
-                value=image,
-                rule="the script that joins hosts lies in another folder in every few releases, "
-                "and the tag does not say which this is",
-                fix="use a tag that begins with vMAJOR.MINOR.PATCH, or slice: 2x2x1",
-                source=SCRIPT_SOURCE,
-            )
+def _own_words(said: Disaggregated) -> set[str]:
+    """Flags and names that only one of the roles was given."""
+    return {
+        name
+        for role in ROLES
+        for name in (*map(flag_of, said.role(role).extra_args), *said.role(role).extra_env)
+    }
 
 
 def gke_has_the_pool(serving: dict[str, ServedModel], cluster: Cluster) -> Iterator[Problem]:
@@ -371,16 +417,31 @@ def the_picker_can_run(
     serving: dict[str, ServedModel], cluster: Cluster, protect: bool
 ) -> Iterator[Problem]:
     machine = cluster.system_pool.machine
-    size = re.search(r"-(\d+)$", machine)
+    # A machine whose name does not say its size has room for anything here.
+    size = re.search(r"-(\w+)-(\d+)$", machine)
+    cpus = int(size[2]) if size else math.inf
+    memory = cpus * GIB_PER_CPU.get(size[1], math.inf) if size else math.inf
     for key, said in disaggregated(serving).items():
         path = f"{PATH}.{key}.router"
-        if size and said.router.cpus >= int(size.group(1)):
+        for name, asked, whole in (
+            ("cpus", said.router.cpus, cpus),
+            ("memoryGib", said.router.memory_gib, memory),
+        ):
+            if asked >= whole:
+                yield Problem(
+                    path=f"{path}.{name}",
+                    value=asked,
+                    rule=f"a node of the system pool is a {machine}, and some of it is taken",
+                    fix="lower it, or use a larger systemPool.machine",
+                    source=MACHINES,
+                )
+        if said.router.image and "/" not in said.router.image:
             yield Problem(
-                path=f"{path}.cpus",
-                value=said.router.cpus,
-                rule=f"a node of the system pool is a {machine}, and some of it is taken",
-                fix="lower it, or use a larger systemPool.machine",
-                source=GUIDES,
+                path=f"{path}.image",
+                value=said.router.image,
+                rule="the chart takes registry and repository apart, and this names no registry",
+                fix=f"write REGISTRY/{said.router.image}",
+                source=CHARTS,
             )
         of = said.router.release
         for field, given, default in (
@@ -403,12 +464,14 @@ def the_picker_can_run(
 def prefill_has_work(serving: dict[str, ServedModel]) -> Iterator[Problem]:
     for key, said in disaggregated(serving).items():
         length = said.fit(slice_of(said.slice)).max_model_len
-        if said.router.local_prefill_tokens >= length:
+        given, most = said.router.local_prefill_tokens, longest_local_prefill(length)
+        if given > most:
             yield Problem(
                 path=f"{PATH}.{key}.router.localPrefillTokens",
-                value=said.router.local_prefill_tokens,
-                rule=f"no request is longer than {length} tokens: the prefill groups would idle",
-                fix="use 0, or a few hundred",
+                value=given,
+                rule=f"of requests of at most {length} tokens too few, or none, would reach the "
+                "prefill groups, and `ops verify` could not show one that does",
+                fix=f"use 0, or a few hundred, at most {most}",
                 source=GUIDES,
             )
 
@@ -426,16 +489,23 @@ def answers_are_not_cut(serving: dict[str, ServedModel]) -> Iterator[Problem]:
             )
 
 
-def _flag(argument: str) -> str:
-    return argument.partition("=")[0].partition(".")[0]
-
-
 def _owned(path: str, value: str | None) -> Problem:
     return Problem(
         path=path,
         value=value,
-        rule="the program sets this itself: another value gives wrong answers without an error",
-        fix="remove it",
+        rule="the program sets this itself, so that both roles fit together",
+        fix="remove it; where it may be chosen a field of the schema decides it",
+        source=GUIDES,
+    )
+
+
+def _of_both(path: str, value: str, shared: str) -> Problem:
+    return Problem(
+        path=path,
+        value=value,
+        rule="may shape the cache, and a role reads the blocks of the other only if both have it",
+        fix=f"move it to {shared}, or to the field for it; a role alone may set what fills steps, "
+        "logging and patience",
         source=GUIDES,
     )
 
@@ -459,16 +529,17 @@ def _secret(path: str) -> Problem:
 CHECKS = (
     queues_hand_out_their_slices,
     namespaces_have_one_owner,
+    names_are_not_taken,
     the_answers_are_right,
     models_fit_their_slice,
     groups_would_be_admitted,
     groups_have_cubes,
+    spare_slices_are_for_all_groups,
     groups_have_quota,
     roles_keep_step,
     flags_leave_the_cache_alone,
     a_role_has_flags_of_its_own,
     roles_understand_each_other,
-    several_hosts_find_their_script,
     gke_has_the_pool,
     groups_have_time_to_load,
     the_picker_can_run,

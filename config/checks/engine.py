@@ -3,17 +3,22 @@
 import re
 from collections.abc import Iterator
 
-from catalog.images import IMAGE_REFERENCES, by_digest, tag, why_loose
-from catalog.serving import OWNED_ENVIRONMENT, OWNED_FLAGS
+from catalog.compatibility import parse as version
+from catalog.disaggregated import flag_of
+from catalog.images import IMAGE_REFERENCES, by_digest, version_of, why_loose
+from catalog.serving import FILE_OF_FLAGS, OWNED_ENVIRONMENT, OWNED_FLAGS, SECRET_FLAGS
 from catalog.source import READ, Source, docs
 from catalog.vllm import environment_error, flag_error, release
-from config.checks.serving import PATH, VLLM_SECURITY
+from config.checks.serving import VLLM_SECURITY
+from config.checks.sizes import PATH
 from config.cluster import Cluster
 from config.images import Images
 from config.problem import Problem
-from config.serving import Public, RegionalPublic, ServedModel, SingleHost
+from config.serving import Public, RegionalPublic, ServedModel, SingleHost, needs_adapter
 
 LOOKS_SECRET = re.compile(r"hf_\w{20,}|sk-[\w-]{20,}|ya29\.|AIza[\w-]{30,}|gh[pousr]_\w{20,}")
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 STREAMING = (0, 21)
 """First vLLM release whose TPU image streams from Cloud Storage, without asking the hub."""
@@ -23,21 +28,29 @@ def flags_exist_and_are_free(serving: dict[str, ServedModel]) -> Iterator[Proble
     for key, said in serving.items():
         for index, argument in enumerate(said.extra_args):
             path = f"{PATH}.{key}.extraArgs[{index}]"
-            flag = argument.partition("=")[0]
-            if LOOKS_SECRET.search(argument):
+            flag = flag_of(argument).replace("_", "-")
+            if LOOKS_SECRET.search(argument) or flag in SECRET_FLAGS:
                 yield _secret(path)
-            elif flag in OWNED_FLAGS or f"--{flag.removeprefix('--no-')}" in OWNED_FLAGS:
+            elif flag == FILE_OF_FLAGS:
                 yield Problem(
                     path=path,
                     value=argument,
-                    rule="the program sets this flag itself",
-                    fix="remove it; a field of this schema decides it",
+                    rule="a file of flags that nobody checks, the program's own among them",
+                    fix="write its flags here, one by one",
+                    source=Source("vLLM docs, 'Configuration file' of vllm serve", READ),
+                )
+            elif flag in OWNED_FLAGS:
+                yield Problem(
+                    path=path,
+                    value=argument,
+                    rule="the program sets this flag itself, or decides it by other means",
+                    fix="remove it; a field of this schema decides it where it is to be chosen",
                     source="catalog/serving.py",
                 )
             elif rule := flag_error(argument):
                 yield Problem(
                     path=path,
-                    value=argument,
+                    value=argument.partition("=")[0],
                     rule=rule,
                     fix="correct or remove it; vLLM ends at start on a flag it does not know",
                     source=release().source,
@@ -50,6 +63,15 @@ def environment_exists_and_is_free(serving: dict[str, ServedModel]) -> Iterator[
             path = f"{PATH}.{key}.extraEnv.{name}"
             if LOOKS_SECRET.search(value):
                 yield _secret(path)
+            elif not VARIABLE.fullmatch(name):
+                yield Problem(
+                    path=path,
+                    value=None,
+                    rule="a variable's name has letters, digits and underscores, and does not "
+                    "begin with a digit",
+                    fix="correct the name",
+                    source=Source("POSIX, 'Environment Variables'", READ),
+                )
             elif name in OWNED_ENVIRONMENT:
                 yield Problem(
                     path=path,
@@ -116,10 +138,20 @@ def the_image_is_the_one_that_is_checked(
 ) -> Iterator[Problem]:
     for key, said in serving.items():
         image = said.image or images.model_server
-        found = re.match(r"v?(\d+\.\d+\.\d+)", tag(image) or "")
-        if found and found.group(1) != release().vllm:
+        path = f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer"
+        found = version_of(image)
+        if found is None and isinstance(said, SingleHost):
             yield Problem(
-                path=f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer",
+                path=path,
+                value=image,
+                rule="its tag states no release: flags, metrics and streaming are unchecked",
+                fix=f"use a tag that begins with a release, v{release().vllm} say",
+                source=release().source,
+                severity="warning",
+            )
+        elif found and found != version(release().vllm):
+            yield Problem(
+                path=path,
                 value=image,
                 rule=f"flags, environment and metrics are checked against vLLM {release().vllm}",
                 fix="read that release's notes for renamed flags and metrics",
@@ -131,16 +163,17 @@ def the_image_is_the_one_that_is_checked(
 def the_image_can_stream(images: Images, serving: dict[str, ServedModel]) -> Iterator[Problem]:
     for key, said in serving.items():
         image = said.image or images.model_server
-        found = re.match(r"v?(\d+)\.(\d+)\.\d+", tag(image) or "")
+        found = version_of(image)
         mounted = isinstance(said, SingleHost) and said.loader == "fuse"
         if mounted or found is None:
             continue
-        if (int(found[1]), int(found[2])) < STREAMING:
+        if found < STREAMING:
             yield Problem(
                 path=f"{PATH}.{key}.image" if said.image else "tpuserve:images.modelServer",
                 value=image,
                 rule=f"images before v{STREAMING[0]}.{STREAMING[1]} have no streamer for gs://",
-                fix="take a newer image, or set loader: fuse",
+                fix="take a newer image"
+                + (", or set loader: fuse" if isinstance(said, SingleHost) else ""),
                 source=Source("requirements of vllm-tpu 0.21.0; vllm-project/vllm PR 39155", READ),
             )
 
@@ -154,8 +187,8 @@ def _images(images: Images, serving: dict[str, ServedModel], cluster: Cluster) -
         else:
             used["tpuserve:images.modelServer"] = images.model_server
         used["tpuserve:images.staging"] = images.staging
-        if isinstance(said, SingleHost) and said.replicas.scale and not cluster.hands_over_metrics:
-            used["tpuserve:images.metricsAdapter"] = images.metrics_adapter
+    if needs_adapter(serving, cluster):
+        used["tpuserve:images.metricsAdapter"] = images.metrics_adapter
     return used
 
 

@@ -12,11 +12,12 @@ from catalog.addresses import (
     pod_addresses,
 )
 from catalog.source import READ, Source, docs
+from config.checks.extras import NETWORK, extras
 from config.cluster import Cluster
 from config.network import JUMBO_MTU, Network
 from config.problem import Problem
 from config.sizes import SYSTEM_SURGE, pods_per_node, sized, surge_hosts
-from config.tpu_pools import TpuPool
+from config.tpu_pools import DynamicPool, TpuPool
 
 PATH = "tpuserve:network"
 PROXY_ONLY = docs("Proxy-only subnets")
@@ -143,25 +144,43 @@ def every_node_has_an_address(
 def every_pod_has_an_address(
     network: Network, cluster: Cluster, tpu_pools: dict[str, TpuPool]
 ) -> Iterator[Problem]:
-    system = pod_addresses(cluster.system_pool.max + SYSTEM_SURGE, SYSTEM_PODS_PER_NODE)
-    tpu, limits = 0, set()
-    for pool in sized(tpu_pools):
-        limit = pods_per_node(pool, network.pods)
-        tpu += pod_addresses(pool.max_hosts + surge_hosts(pool), limit)
-        limits.add(limit)
+    system, tpu, limits = _pod_demand(network.pods, cluster, tpu_pools)
     if system + tpu > network.pods.num_addresses:
         shares = [
             f"{addresses_per_node(limit)} for a TPU node of {limit} pods"
             for limit in sorted(limits)
         ]
+        fitting = _fitting(network.pods, cluster, tpu_pools)
         yield Problem(
             path=f"{PATH}.pods",
             value=network.pods,
             rule=f"holds {network.pods.num_addresses} addresses and the nodes may take "
             f"{system + tpu} ({', '.join([f'{system} for system nodes', *shares])})",
-            fix=f"use a /{_prefix(system + tpu)}; it cannot change without a new cluster",
+            fix=f"use a /{fitting}; it cannot change without a new cluster",
             source=MAX_PODS,
         )
+
+
+def the_pod_range_carries_a_whole_block(
+    network: Network, tpu_pools: dict[str, TpuPool]
+) -> Iterator[Problem]:
+    for name, pool in tpu_pools.items():
+        if not isinstance(pool, DynamicPool):
+            continue
+        block = pool.slice.accelerator.cubes
+        hosts = block * pool.slice.hosts
+        taken = pod_addresses(hosts, pods_per_node(pool, network.pods))
+        if taken > network.pods.num_addresses:
+            cubes = network.pods.num_addresses * block // taken
+            yield Problem(
+                path=f"{PATH}.pods",
+                value=network.pods,
+                rule=f"carries {cubes} of the {block} cubes a block may have "
+                f"(tpuPools.{name}), and cannot change without a new cluster",
+                fix=f"use a /{_prefix(taken)}",
+                source=MAX_PODS,
+                severity="warning",
+            )
 
 
 def many_hosts_want_jumbo_frames(
@@ -179,9 +198,36 @@ def many_hosts_want_jumbo_frames(
         )
 
 
+def network_extras_exist_and_are_free(network: Network) -> Iterator[Problem]:
+    for part, hatch in NETWORK.items():
+        yield from extras(f"{PATH}.extra.{part}", getattr(network.extra, part), hatch)
+
+
 def _nodes(cluster: Cluster, tpu_pools: dict[str, TpuPool]) -> int:
     system = cluster.system_pool.max + SYSTEM_SURGE
     return system + sum(pool.max_hosts + surge_hosts(pool) for pool in sized(tpu_pools))
+
+
+def _pod_demand(
+    pods: IPv4Network, cluster: Cluster, tpu_pools: dict[str, TpuPool]
+) -> tuple[int, int, set[int]]:
+    """Pod addresses system and TPU nodes may take of such a range, and the TPU nodes' limits."""
+    system = pod_addresses(cluster.system_pool.max + SYSTEM_SURGE, SYSTEM_PODS_PER_NODE)
+    tpu, limits = 0, set()
+    for pool in sized(tpu_pools):
+        limit = pods_per_node(pool, pods)
+        tpu += pod_addresses(pool.max_hosts + surge_hosts(pool), limit)
+        limits.add(limit)
+    return system, tpu, limits
+
+
+def _fitting(pods: IPv4Network, cluster: Cluster, tpu_pools: dict[str, TpuPool]) -> int:
+    """The longest prefix that would do; a roomier range may raise the limits, and so the demand."""
+    for prefix in range(pods.prefixlen, 0, -1):
+        system, tpu, _ = _pod_demand(pods.supernet(new_prefix=prefix), cluster, tpu_pools)
+        if system + tpu <= 1 << (32 - prefix):
+            return prefix
+    return 0
 
 
 def _prefix(addresses: int) -> int:
@@ -197,5 +243,7 @@ CHECKS = (
     services_have_room,
     every_node_has_an_address,
     every_pod_has_an_address,
+    the_pod_range_carries_a_whole_block,
     many_hosts_want_jumbo_frames,
+    network_extras_exist_and_are_free,
 )

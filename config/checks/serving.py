@@ -4,15 +4,13 @@ import re
 from collections.abc import Iterator
 
 from catalog.accelerators import PLAN_TPUS
-from catalog.sizing import tensor_parallel_error
 from catalog.source import READ, Source, docs
+from config.checks.sizes import PATH, SCHEDULER, misfits, step
 from config.observability import Observability
 from config.problem import Problem, nearest
 from config.serving import AUTOSCALING, ServedModel, SingleHost, single_hosts
 from config.tpu_pools import DynamicPool, StaticPool, TpuPool
 
-PATH = "tpuserve:serving"
-SIZING = "catalog/sizing.py"
 SINGLE_HOST = docs("Serve an LLM using TPU Trillium on GKE with vLLM")
 VLLM_SECURITY = Source("vLLM docs, 'Security'", READ)
 SPOT = docs("Run fault-tolerant workloads at lower costs in Spot VMs")
@@ -99,29 +97,26 @@ def models_fit_their_host(
     serving: dict[str, ServedModel], tpu_pools: dict[str, TpuPool]
 ) -> Iterator[Problem]:
     for key, said, pool in _placed(serving, tpu_pools):
-        found = said.fit(pool.slice)
-        illegal = None
-        if said.tensor_parallel is not None:
-            illegal = tensor_parallel_error(said.profile, said.tensor_parallel, pool.slice.devices)
-        for rule in found.errors:
-            parallel = rule == illegal
+        yield from misfits(f"{PATH}.{key}", said, pool.slice)
+
+
+def steps_are_large_enough(
+    serving: dict[str, ServedModel], tpu_pools: dict[str, TpuPool]
+) -> Iterator[Problem]:
+    for key, said, pool in _placed(serving, tpu_pools):
+        found, tokens = said.fit(pool.slice), said.max_num_batched_tokens
+        if said.max_num_seqs is not None or found.fits:
+            yield from step(f"{PATH}.{key}", tokens, found.max_num_seqs)
+        whole = "--no-enable-chunked-prefill" in said.extra_args
+        if whole and tokens is not None and tokens < found.max_model_len:
             yield Problem(
-                path=f"{PATH}.{key}.{'tensorParallel' if parallel else 'model'}",
-                value=said.tensor_parallel if parallel else said.profile.id,
-                rule=rule,
-                fix="leave it out, and the largest legal one is taken"
-                if parallel
-                else f"a larger slice than {pool.topology} of {pool.accelerator}, or another model",
-                source=SIZING,
-            )
-        for rule in found.warnings:
-            yield Problem(
-                path=f"{PATH}.{key}.model",
-                value=said.profile.id,
-                rule=rule,
-                fix="change it, or leave it where it is meant",
-                source=SIZING,
-                severity="warning",
+                path=f"{PATH}.{key}.maxNumBatchedTokens",
+                value=tokens,
+                rule="without chunked prefill a step takes a whole prompt, of up to "
+                f"{found.max_model_len} tokens: vLLM does not start",
+                fix=f"use {found.max_model_len} or more, lower maxModelLen to {tokens}, or remove "
+                "--no-enable-chunked-prefill",
+                source=SCHEDULER,
             )
 
 
@@ -257,6 +252,7 @@ CHECKS = (
     namespaces_are_free,
     models_run_on_single_hosts,
     models_fit_their_host,
+    steps_are_large_enough,
     hosts_have_memory_for_the_mount,
     chat_needs_a_template,
     replicas_have_hosts,

@@ -1,44 +1,41 @@
 """Rules on slices, cubes and capacity."""
 
-import difflib
+import math
 from collections.abc import Iterator
 
 from catalog.accelerators import (
     ACCELERATORS,
+    CUBE,
     PLAN_TPUS,
     format_topology,
+    nearest_topologies,
     parse_topology,
     slices,
-    topologies,
     why_illegal,
 )
 from catalog.names import (
     GKE_NAMES,
     INSTANCE_CUT,
     INSTANCE_NAMES,
+    NAMING,
+    POLICY_LIMIT,
     POOL_LIMIT,
+    PROVISION_ONLY,
     SYSTEM_POOL,
     cube_pool,
+    workload_policy,
 )
-from catalog.provider_inputs import NODE_POOL
 from catalog.source import READ, Source, docs
-from config.checks.cluster import DYNAMIC, extras
+from config.checks.cluster import DYNAMIC
+from config.checks.extras import NODE_POOL, Refusal, extras
 from config.problem import Problem
 from config.tpu_pools import DynamicPool, FlexStart, Reservation, StaticPool, TpuPool
 
 PATH = "tpuserve:tpuPools"
 CAPACITY = docs("TPU capacity modes")
 FLEX_START = docs("About GPU and TPU provisioning with flex-start")
+QUEUED = Source("GoogleCloudPlatform/cluster-toolkit 1047080, gke-node-pool", READ)
 PLACEMENT = Source("vllm-project/ci-infra PR 547", READ)
-
-OWNED = frozenset(
-    """
-    autoscaling cluster initial_node_count location management max_pods_per_node name
-    network_config node_config node_count node_locations placement_policy project
-    upgrade_settings
-    """.split()
-)
-"""Arguments of the provider's NodePool that the program sets itself."""
 
 
 def topologies_are_legal(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
@@ -47,18 +44,12 @@ def topologies_are_legal(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
         topology = parse_topology(pool.topology)
         if slices(accelerator, topology):
             continue
-        legal = [format_topology(each) for each in topologies(accelerator, largest=512)]
-        in_order = format_topology(tuple(sorted(topology)))
-        close = (
-            [in_order]
-            if in_order in legal
-            else difflib.get_close_matches(pool.topology, legal, n=3, cutoff=0.5)
-        )
+        near = [format_topology(each) for each in nearest_topologies(accelerator, topology)]
         yield Problem(
             path=f"{PATH}.{name}.topology",
             value=pool.topology,
             rule=f"no slice of {accelerator.product}: {why_illegal(accelerator, topology)}",
-            fix=f"use {' or '.join(close or legal[:6])}",
+            fix=f"use {' or '.join(near)}",
             source=PLAN_TPUS,
         )
 
@@ -145,13 +136,23 @@ def dynamic_slicing_needs_a_reserved_block(tpu_pools: dict[str, TpuPool]) -> Ite
             )
 
 
-def sub_blocks_match_cubes(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
-    seen: dict[tuple[object, ...], str] = {}
-    for name, pool in tpu_pools.items():
+def sub_blocks_match_cubes(project: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for name, pool in _sized(tpu_pools):
         if not isinstance(pool.capacity, Reservation) or not pool.capacity.sub_blocks:
             continue
         path = f"{PATH}.{name}.capacity.subBlocks"
-        cubes = pool.cubes if isinstance(pool, DynamicPool) else 1
+        cubes = _cubes(pool.max_chips)
+        if isinstance(pool, StaticPool) and (pool.accelerator != "tpu7x" or cubes > 1):
+            yield Problem(
+                path=path,
+                value=", ".join(pool.capacity.sub_blocks),
+                rule="a sub-block is one cube of 64 TPU7x chips; this pool is up to "
+                f"{pool.max_chips} chips of {pool.accelerator}",
+                fix="leave them out and name the block, or use a slice of at most 64 chips",
+                source=DYNAMIC,
+            )
+            continue
         if pool.capacity.block is None or len(pool.capacity.sub_blocks) != cubes:
             yield Problem(
                 path=path,
@@ -161,31 +162,35 @@ def sub_blocks_match_cubes(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
                 source=DYNAMIC,
             )
         for each in pool.capacity.sub_blocks:
-            key = (pool.capacity.project, pool.capacity.name, pool.capacity.block, each)
-            if key in seen:
+            taken = pool.capacity.path(project, each)
+            if taken in seen:
                 yield Problem(
                     path=path,
                     value=each,
-                    rule=f"the sub-block is already taken by {seen[key]}",
+                    rule=f"the sub-block is already taken by {seen[taken]}",
                     fix="a sub-block holds one cube; name another",
                     source=DYNAMIC,
                 )
-            seen[key] = path
+            seen[taken] = path
 
 
-def cubes_fit_their_block(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
-    taken: dict[tuple[object, ...], int] = {}
-    for name, pool in _dynamic(tpu_pools):
-        if not isinstance(pool.capacity, Reservation):
+def cubes_fit_their_block(project: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
+    limit = ACCELERATORS["tpu7x"].cubes
+    taken: dict[str, int] = {}
+    for name, pool in _sized(tpu_pools):
+        if (
+            not isinstance(pool.capacity, Reservation)
+            or pool.capacity.block is None
+            or pool.accelerator != "tpu7x"
+        ):
             continue
-        key = (pool.capacity.project, pool.capacity.name, pool.capacity.block)
-        limit = ACCELERATORS["tpu7x"].cubes
-        taken[key] = taken.get(key, 0) + pool.cubes
-        if taken[key] > limit:
+        block = pool.capacity.path(project)
+        taken[block] = taken.get(block, 0) + pool.max_chips
+        if (cubes := _cubes(taken[block])) > limit:
             yield Problem(
-                path=f"{PATH}.{name}.cubes",
-                value=pool.cubes,
-                rule=f"a block has at most {limit} cubes; with this pool it is {taken[key]}",
+                path=f"{PATH}.{name}." + ("cubes" if isinstance(pool, DynamicPool) else "topology"),
+                value=pool.cubes if isinstance(pool, DynamicPool) else pool.topology,
+                rule=f"a block has at most {limit} cubes; with this pool it is {cubes}",
                 fix=f"ask for {limit} in all, or name a second block in a pool of its own",
                 source=DYNAMIC,
             )
@@ -195,7 +200,7 @@ def placement_type_is_for_workload_policies(tpu_pools: dict[str, TpuPool]) -> It
     for name, pool in _static(tpu_pools):
         if not pool.placement_type or len(pool.candidates()) != 1:
             continue
-        if not (pool.slice.accelerator.workload_policy and pool.slice.multi_host):
+        if not pool.slice.needs_policy:
             yield Problem(
                 path=f"{PATH}.{name}.placementType",
                 value=pool.placement_type,
@@ -228,6 +233,23 @@ def pool_names_fit(name: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem
             )
 
 
+def policy_names_fit(name: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
+    for key, pool in _sized(tpu_pools):
+        if not pool.slice.needs_policy:
+            continue
+        mode = PROVISION_ONLY if isinstance(pool, DynamicPool) else None
+        policy = workload_policy(name, key, pool.slice.shape, mode)
+        if len(policy) > POLICY_LIMIT:
+            yield Problem(
+                path=f"{PATH}.{key}",
+                value=key,
+                rule=f"its workload policy {policy} has at most {POLICY_LIMIT} characters, "
+                f"this {len(policy)}",
+                fix=f"shorten the key or tpuserve:name by {len(policy) - POLICY_LIMIT}",
+                source=NAMING,
+            )
+
+
 def pool_names_are_free(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
     taken = {SYSTEM_POOL: "the system pool"}
     for key, pool in tpu_pools.items():
@@ -250,11 +272,34 @@ def pool_names_are_free(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
 
 def pool_extras_exist_and_are_free(tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
     for name, pool in tpu_pools.items():
-        yield from extras(f"{PATH}.{name}.extra", pool.extra, known=NODE_POOL, owned=OWNED)
+        yield from extras(f"{PATH}.{name}.extra", pool.extra, NODE_POOL, _unqueued(pool))
+
+
+def _unqueued(pool: TpuPool) -> dict[str, Refusal]:
+    """Queued provisioning waits for capacity; on some kinds there is nothing to wait for."""
+    if not isinstance(pool.capacity, Reservation | FlexStart):
+        return {}
+    rule = f"capacity of kind {pool.capacity.kind} is not provisioned through a queue"
+    fix = "remove it, or set capacity.kind: on-demand"
+    return {"queued_provisioning": Refusal(rule=rule, fix=fix, source=QUEUED)}
 
 
 def _static(tpu_pools: dict[str, TpuPool]) -> Iterator[tuple[str, StaticPool]]:
     return ((name, pool) for name, pool in tpu_pools.items() if isinstance(pool, StaticPool))
+
+
+def _sized(tpu_pools: dict[str, TpuPool]) -> Iterator[tuple[str, TpuPool]]:
+    """The pools whose words name one slice."""
+    return (
+        (name, pool)
+        for name, pool in tpu_pools.items()
+        if isinstance(pool, DynamicPool) or len(pool.candidates()) == 1
+    )
+
+
+def _cubes(chips: int) -> int:
+    """Cubes that hold so many chips."""
+    return -(-chips // math.prod(CUBE))
 
 
 def _dynamic(tpu_pools: dict[str, TpuPool]) -> Iterator[tuple[str, DynamicPool]]:
@@ -272,6 +317,7 @@ CHECKS = (
     cubes_fit_their_block,
     placement_type_is_for_workload_policies,
     pool_names_fit,
+    policy_names_fit,
     pool_names_are_free,
     pool_extras_exist_and_are_free,
 )

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from catalog.buckets import BUCKET_NAMES, split, why_illegal
 from catalog.source import READ, Source
-from config.checks.serving import PATH, SINGLE_HOST
+from config.checks.serving import SINGLE_HOST
+from config.checks.sizes import PATH
 from config.problem import Problem
 from config.serving import HUB, ServedModel
 from config.storage import Storage
@@ -37,7 +38,10 @@ def weights_come_from_one_place(serving: dict[str, ServedModel]) -> Iterator[Pro
 
 
 def gated_models_have_a_token(
-    serving: dict[str, ServedModel], storage: Storage, secrets: frozenset[str]
+    serving: dict[str, ServedModel],
+    named_models: frozenset[str],
+    storage: Storage,
+    secrets: frozenset[str],
 ) -> Iterator[Problem]:
     given = bool(secrets or storage.hugging_face_secret)
     staged = {key: said for key, said in serving.items() if said.revision is not None}
@@ -60,7 +64,11 @@ def gated_models_have_a_token(
             fix="remove one of them",
             source="tpuserve's configuration schema",
         )
-    elif given and not staged:
+    elif (
+        given
+        and not staged
+        and all(key in serving and serving[key].weights for key in named_models)
+    ):
         yield Problem(
             path=TOKEN if secrets else f"{STORAGE}.huggingFaceSecret",
             value=None,

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from catalog.prices import HOURS_PER_MONTH
+from ops.console import table_console
 from ops.cost.pools import PoolCost, Range
 from ops.cost.stack import (
     NOT_COUNTED,
@@ -70,7 +70,7 @@ def _delta(source: Path) -> CostDelta:
 
 
 def _show(delta: CostDelta, verdict: str | None) -> None:
-    console = Console(soft_wrap=True, highlight=False)
+    console = table_console(soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("pool", "machine", "capacity", "region", "chips", "USD/h", "change"):
         right = heading in ("chips", "USD/h", "change")

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ops.console import table_console
 from ops.slices.held import Held, held, leftovers
 from ops.verify.cluster import Cluster
 from ops.verify.endpoints import EndpointError
@@ -30,7 +31,7 @@ def slices(
 
     Nothing is deleted here. Exit code: 0 none is stuck, 1 some are, 2 the cluster cannot be asked.
     """
-    cluster, console = Cluster(context), Console(highlight=False)
+    cluster, console = Cluster(context), table_console()
     try:
         found = _list(cluster, "slices.accelerator.gke.io")
         workloads = _list(cluster, "workloads.kueue.x-k8s.io", "--all-namespaces")

@@ -17,7 +17,14 @@ FINALIZER = "accelerator.gke.io/slice"
 LWS = "LeaderWorkerSet"
 
 State = Literal[
-    "in use", "forming", "held by nobody", "held by an evicted workload", "made by hand"
+    "in use",
+    "forming",
+    "going",
+    "held by nobody",
+    "held by a deleted workload",
+    "held by a finished workload",
+    "held by an evicted workload",
+    "made by hand",
 ]
 
 
@@ -62,8 +69,10 @@ def _judge(found: Mapping[str, Any], workloads: Mapping[tuple[str, str], Any]) -
     workload = workloads.get(owner)
     state: State = "made by hand"
     advice = ""
+    if metadata.get("deletionTimestamp"):
+        state = "going"
     # Without a word of its owner a slice is not the queue's, and nobody's to delete here.
-    if any(owner):
+    elif any(owner):
         state, advice = _state(found, workload, name)
     return Held(
         name=name,
@@ -80,6 +89,10 @@ def _state(
 ) -> tuple[State, str]:
     if workload is None:
         return "held by nobody", f"kubectl delete slice {name}"
+    if (workload.get("metadata") or {}).get("deletionTimestamp"):
+        return "held by a deleted workload", _once_left(workload, name)
+    if condition(workload, "Finished")[0]:
+        return "held by a finished workload", _once_left(workload, name)
     active = (workload.get("spec") or {}).get("active", True)
     evicted, _ = condition(workload, "Evicted")
     admitted, _ = condition(workload, "Admitted")
@@ -87,6 +100,15 @@ def _state(
         return "held by an evicted workload", _free(workload, name)
     ready, _ = condition(found, "Ready")
     return ("in use" if ready else "forming"), ""
+
+
+def _once_left(workload: Mapping[str, Any], name: str) -> str:
+    """Nobody forms it again; but pods that still end there are the reason why it is held."""
+    namespace = (workload.get("metadata") or {}).get("namespace")
+    return (
+        f"it is freed once its pods have ended (kubectl -n {namespace} get pods); where none is "
+        f"left of this workload: kubectl delete slice {name}"
+    )
 
 
 def _free(workload: Mapping[str, Any], name: str) -> str:

@@ -5,7 +5,7 @@ any model worth a slice, so a low score means the machinery, not the model.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -15,9 +15,11 @@ from typing import Any
 import yaml
 
 from ops.verify.api import Api
+from ops.verify.checks import CheckFailedError, Context, Outcome, prompt_tokens, text_of
 
 LOWEST = 0.7
 """Share that must be right; the least of the served models reaches 0.9 on such questions."""
+TOO_FEW = f"below {LOWEST:.0%}: wrong weights, tokenizer or numerics"
 LARGEST_LOSS = 0.08
 """What the way through two servers may cost against one alone: numerics differ a little."""
 AT_ONCE = 8
@@ -41,6 +43,8 @@ class Score:
     right: int
     asked: int
     wrong: tuple[tuple[str, str], ...]
+    prompt_tokens: int
+    """Of all questions together, as the server counts them."""
 
     @property
     def share(self) -> float:
@@ -48,7 +52,12 @@ class Score:
 
     def as_row(self) -> dict[str, Any]:
         wrong = [{"question": asked, "said": said} for asked, said in self.wrong]
-        return {"right": self.right, "share": round(self.share, 4), "wrong": wrong}
+        return {
+            "right": self.right,
+            "share": round(self.share, 4),
+            "promptTokens": self.prompt_tokens,
+            "wrong": wrong,
+        }
 
 
 @cache
@@ -60,25 +69,45 @@ def questions() -> tuple[str, tuple[Question, ...]]:
     return str(table["before"]), tuple(rows)
 
 
-def score(api: Api, model: str) -> Score:
-    """Ask everything once, greedily. Raises what the server's failures raise."""
+def score(api: Api, model: str, prompt: Callable[[str], str]) -> Score:
+    """Ask everything once, greedily, each in a prompt of its own. Raises what servers' failures
+    raise."""
     before, rows = questions()
 
-    def ask(row: Question) -> str:
+    def ask(row: Question) -> tuple[str, int]:
         body = {
             "model": model,
-            "prompt": f"{before}\nQ: {row.text}\nA:",
+            "prompt": prompt(f"{before}\nQ: {row.text}\nA:"),
             "max_tokens": LONGEST_ANSWER,
             "temperature": 0,
             "stop": ["\n"],
         }
-        choices = api.post("/completions", body).get("choices") or [{}]
-        return str(choices[0].get("text") or "")
+        answer = api.post("/completions", body)
+        return text_of(answer), prompt_tokens(answer)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        said = list(pool.map(ask, rows))
-    wrong = [(row.text, text) for row, text in zip(rows, said, strict=True) if not right(row, text)]
-    return Score(right=len(rows) - len(wrong), asked=len(rows), wrong=tuple(wrong))
+        answers = list(pool.map(ask, rows))
+    said = [(row, text) for row, (text, _) in zip(rows, answers, strict=True)]
+    wrong = [(row.text, text) for row, text in said if not right(row, text)]
+    return Score(
+        right=len(rows) - len(wrong),
+        asked=len(rows),
+        wrong=tuple(wrong),
+        prompt_tokens=sum(tokens for _, tokens in answers),
+    )
+
+
+def knows(context: Context) -> Outcome:
+    """The check of a server by itself: loaded weights of the right model answer easy questions."""
+    result = score(context.api, context.model or "", str)
+    told = f"{result.right} of {result.asked} right"
+    if result.share < LOWEST:
+        raise CheckFailedError(
+            f"{told}: {TOO_FEW}",
+            "do not send traffic here; compare the weights with their revision",
+            result.as_row(),
+        )
+    return Outcome(detail=told, observed=result.as_row())
 
 
 def right(row: Question, said: str) -> bool:
@@ -99,13 +128,13 @@ def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
     return any(list(whole[at : at + size]) == list(part) for at in range(len(whole) - size + 1))
 
 
-def compare(routed: Score, direct: Score | None) -> str | None:
+def compare(routed: Score, direct: Score) -> str | None:
     """Why the answers are not to be trusted, or None."""
-    if direct is not None and direct.share - routed.share > LARGEST_LOSS:
+    if direct.share - routed.share > LARGEST_LOSS:
         return (
             f"{direct.share - routed.share:.0%} are lost on the way through two servers: caches or "
             "recurrent state arrive damaged"
         )
     if routed.share < LOWEST:
-        return f"below {LOWEST:.0%}: wrong weights, tokenizer or numerics"
+        return TOO_FEW
     return None

@@ -251,6 +251,23 @@ class _Stream:
             self.finish = choice.get("finish_reason") or self.finish
 
 
+def text_of(answer: Mapping[str, object]) -> str:
+    """What a completion says. Raises CheckFailedError where it has no choice."""
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise CheckFailedError(f"the answer has no choice: {quote(str(answer))}")
+    return str(choices[0].get("text") or "")
+
+
+def prompt_tokens(answer: Mapping[str, object]) -> int:
+    """How long the server found the prompt. Raises CheckFailedError where it does not say."""
+    usage = answer.get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    if not isinstance(tokens, int) or tokens < 1:
+        raise CheckFailedError(f"the answer does not count its prompt: {quote(str(answer))}")
+    return tokens
+
+
 def describe(error: Exception) -> str:
     """A transport failure in words; some of httpx's have no text of their own."""
     match error:

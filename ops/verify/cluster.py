@@ -39,9 +39,14 @@ class Cluster:
         return self._get(groups.namespace, kind, groups.pool)
 
     def pods(self, groups: Groups, selector: Mapping[str, str]) -> list[Pod]:
+        """Pods by their labels; those that are leaving are no part of a pool any more."""
         chosen = ",".join(f"{key}={value}" for key, value in selector.items())
         listed = self._get(groups.namespace, "pods", "--selector", chosen)
-        return [_pod(each) for each in listed.get("items", [])]
+        return [
+            _pod(each)
+            for each in listed.get("items", [])
+            if not (each.get("metadata") or {}).get("deletionTimestamp")
+        ]
 
     def run(self, arguments: Sequence[str], *, given: str | None = None) -> str:
         """Any kubectl command; its output."""
@@ -88,5 +93,5 @@ def _pod(found: Mapping[str, Any]) -> Pod:
         address=str(status.get("podIP") or ""),
         role=labels.get(ROLE),
         index=labels.get(WORKER_INDEX),
-        ready=ready and not metadata.get("deletionTimestamp"),
+        ready=ready,
     )

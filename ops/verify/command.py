@@ -67,13 +67,14 @@ def verify_command(
         float, typer.Option(min=0.1, help="Seconds for one answer.")
     ] = Options.timeout,
     direct: Annotated[
-        bool, typer.Option("--direct", help="Use the stack's own address, not kubectl.")
+        bool, typer.Option("--direct", help="Ask the model at its own address from here.")
     ] = False,
     accuracy: Annotated[
         bool | None,
         typer.Option(
             "--accuracy/--no-accuracy",
-            help="Score questions; default: where nobody has published the answers.",
+            help="Score 64 questions; default: for a stack's models on one host, and where "
+            "nobody has published the answers.",
         ),
     ] = None,
     evidence: Annotated[

@@ -1,4 +1,7 @@
-"""Runs in a pod: an HTTP proxy on one port, one request a connection, nothing but the library."""
+"""Runs in a pod: an HTTP proxy on one port, one request or tunnel a connection.
+
+Nothing but Python's library is there.
+"""
 
 import contextlib
 import socket
@@ -40,7 +43,8 @@ class Relay(socketserver.BaseRequestHandler):
         first, *lines = before.split(b"\r\n")
         try:
             method, target, version = first.split(b" ")
-            url = urlsplit(target.decode())
+            tunnel = method == b"CONNECT"
+            url = urlsplit(f"//{target.decode()}" if tunnel else target.decode())
             theirs = socket.create_connection((url.hostname or "", url.port or 80), timeout=20)
         except (OSError, ValueError) as error:
             words = f"{error}".encode()
@@ -50,11 +54,15 @@ class Relay(socketserver.BaseRequestHandler):
             )
             return
         theirs.settimeout(None)
-        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        dropped = (b"connection:", b"proxy-")
-        kept = [line for line in lines if not line.lower().startswith(dropped)]
-        start = b" ".join((method, path.encode(), version))
-        theirs.sendall(b"\r\n".join((start, *kept, b"Connection: close", b"", rest)))
+        if tunnel:
+            mine.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            theirs.sendall(rest)
+        else:
+            path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+            dropped = (b"connection:", b"proxy-")
+            kept = [line for line in lines if not line.lower().startswith(dropped)]
+            start = b" ".join((method, path.encode(), version))
+            theirs.sendall(b"\r\n".join((start, *kept, b"Connection: close", b"", rest)))
         threading.Thread(target=pump, args=(mine, theirs), daemon=True).start()
         pump(theirs, mine)
         theirs.close()

@@ -9,6 +9,7 @@ from typing import Protocol
 import httpx
 
 from ops.verify import checks, groups
+from ops.verify.accuracy import knows
 from ops.verify.api import Api, ApiError
 from ops.verify.cluster import Cluster
 from ops.verify.endpoints import Endpoint, EndpointError
@@ -27,7 +28,8 @@ class Options:
     wait: float | None = None
     direct: bool = False
     accuracy: bool | None = None
-    """Whether questions are scored; None where the endpoint's answers need proof."""
+    """Whether questions are scored; None for a stack's single hosts, and for answers that need
+    proof."""
 
 
 class Reporter(Protocol):
@@ -65,6 +67,7 @@ def verify(
                         options=options,
                         reporter=reporter,
                         key=key,
+                        of_stack=stack is not None,
                     )
             except EndpointError as error:
                 lost = Check(name="ready", status=Status.FAILED, detail=str(error))
@@ -84,13 +87,17 @@ def _verify_one(
     options: Options,
     reporter: Reporter,
     key: str | None,
+    of_stack: bool,
 ) -> None:
-    api = Api(
-        way.address,
-        base_path=endpoint.base_path,
-        key=key,
-        timeout=options.timeout,
-        proxy=way.proxy,
+    api, pods = (
+        Api(
+            way.address,
+            base_path=endpoint.base_path,
+            key=key,
+            timeout=options.timeout,
+            proxy=proxy,
+        )
+        for proxy in (way.proxy, way.pods)
     )
     context = checks.Context(
         api=api,
@@ -110,7 +117,7 @@ def _verify_one(
         return checks.wait_until_ready(api, seconds=limit, on_poll=on_poll)
 
     try:
-        for name, check in _plan(endpoint, ready, options).items():
+        for name, check in _plan(endpoint, ready, options, pods, of_stack).items():
             done = _run(name, check, context)
             subject.checks.append(done)
             subject.model = context.model
@@ -121,14 +128,19 @@ def _verify_one(
         api.close()
 
 
-def _plan(endpoint: Endpoint, ready: checks.Check, options: Options) -> dict[str, checks.Check]:
+def _plan(
+    endpoint: Endpoint, ready: checks.Check, options: Options, pods: Api, of_stack: bool
+) -> dict[str, checks.Check]:
     """The checks of an endpoint in their order."""
     found: dict[str, checks.Check] = {"ready": ready, **checks.CHECKS}
     if endpoint.groups is None:
-        return found
+        asks = of_stack if options.accuracy is None else options.accuracy
+        return {**found, "accuracy": knows} if asks else found
     # Each leader's metrics are read by themselves; the Gateway's would be anybody's.
     del found["metrics"]
-    site = groups.Site(endpoint=endpoint, groups=endpoint.groups, cluster=Cluster(endpoint.context))
+    site = groups.Site(
+        endpoint=endpoint, groups=endpoint.groups, cluster=Cluster(endpoint.context), pods=pods
+    )
     prove = endpoint.needs_proof if options.accuracy is None else options.accuracy
     return {**groups.before_ready(site), **found, **groups.after_chat(site, prove=prove)}
 

@@ -11,18 +11,21 @@ from ops.verify.relay import relay
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """The address now, and the proxy that takes requests there, where one is needed."""
+    """The address now, and the proxies that take requests there and to pods, where needed."""
 
     address: Callable[[], str]
     proxy: Callable[[], str] | None = None
+    pods: Callable[[], str] | None = None
 
 
 @contextmanager
 def way_to(endpoint: Endpoint, *, direct: bool) -> Iterator[Way]:
-    """`direct` is for a caller inside the network; else kubectl opens the way."""
-    if endpoint.groups is not None and not direct:
+    """`direct` asks the address from here; pods answer their own namespace alone in any case."""
+    if endpoint.groups is not None:
         with relay(endpoint, endpoint.groups) as proxy:
-            yield Way(address=lambda: endpoint.url or "", proxy=proxy)
+            yield Way(
+                address=lambda: endpoint.url or "", proxy=None if direct else proxy, pods=proxy
+            )
         return
     with port_forward.connect(endpoint, direct=direct) as address:
         yield Way(address=address)

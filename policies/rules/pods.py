@@ -82,6 +82,11 @@ def image_by_digest(container: Container) -> Iterator[str]:
         yield f"{container.title} has the image {image}: add its @sha256:... digest"
 
 
+def below(name: str, allowed: str) -> bool:
+    """Whether an image is the allowed repository itself, or lies in the allowed folder."""
+    return name == allowed or name.startswith(f"{allowed.rstrip('/')}/")
+
+
 @rule(
     "POD-14",
     "Images come from registries the platform trusts.",
@@ -106,10 +111,13 @@ def image_by_digest(container: Container) -> Iterator[str]:
                 "europe-docker.pkg.dev/",
                 "asia-docker.pkg.dev/",
             ],
-            "prefixes of image names that may be used; Artifact Registry of any region may",
+            "repositories, or folders of them, that may be used; Artifact Registry always may",
         )
     },
-    guards=[Guard("image", "quay.example.com/someone/image:1.0.0")],
+    guards=[
+        Guard("image", "quay.example.com/someone/image:1.0.0"),
+        Guard("image", "docker.io/library/python-of-another:3.13.15"),
+    ],
 )
 def trusted_registry(container: Container, settings: dict[str, Any]) -> Iterator[str]:
     image = container.text("image")
@@ -117,7 +125,7 @@ def trusted_registry(container: Container, settings: dict[str, Any]) -> Iterator
         return
     name = registry_path(image)
     own = name.partition("/")[0].endswith(("-docker.pkg.dev", ".pkg.dev"))
-    if not own and not name.startswith(tuple(settings["registries"])):
+    if not own and not any(below(name, each) for each in settings["registries"]):
         yield f"{container.title} pulls {name}: mirror it to Artifact Registry, or allow its prefix"
 
 

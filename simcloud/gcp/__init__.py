@@ -17,10 +17,13 @@ from simcloud.gcp.places import project_number, project_of, with_places
 from simcloud.gcp.types import Type, known_types, type_of
 from simcloud.plan import Plan
 from simcloud.store import Record, Store
-from simcloud.values import DEFAULTS, Props, nearest, plain, secret, tail, unwrap
+from simcloud.values import DEFAULTS, Props, get, nearest, plain, secret, tail, unwrap
 
 # Minutes the provider waits where a type has no limit of its own (its source, 2026-08-21).
 _LIMIT = 20.0
+
+TPU_MACHINES = ("ct", "tpu")
+"""How the names of their machine types begin (Google Cloud docs, 'TPUs in GKE', read 2026-08)."""
 
 
 class Gcp:
@@ -109,8 +112,13 @@ class Gcp:
         return answered(self.type(request), request, identity, inputs, serial)
 
     def minutes(self, request: Request, operation: str, inputs: Props) -> float:
-        del inputs
-        return float(getattr(duration(request.type), operation))
+        machine = get(plain(inputs), "nodeConfig.machineType")
+        key = f"tpu:{request.type}" if str(machine).startswith(TPU_MACHINES) else request.type
+        return float(getattr(duration(key), operation))
+
+    def lasts(self, request: Request, operation: str, inputs: Props) -> float:
+        del request, operation, inputs
+        return 0.0
 
     def limit(self, request: Request, operation: str, inputs: Props) -> tuple[float, str]:
         del inputs

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from simcloud.cloud import Identity, RefusedError, Request
+from simcloud.gcp import tpu_pools
 from simcloud.store import Record
 from simcloud.values import Props, get, tail
 
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 CLUSTER = "gcp:container/cluster:Cluster"
 NODE_POOL = "gcp:container/nodePool:NodePool"
+RESOURCE_POLICY = "gcp:compute/resourcePolicy:ResourcePolicy"
 SERVICE = "gcp:projects/service:Service"
 
 # Service of each module (Google Cloud API directory, read 2026-08).
@@ -35,17 +37,6 @@ SERVICES = {
 _OPEN = frozenset({"storage", "projects", "monitoring", "serviceaccount"})
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-
-# TPU machine types (Cloud TPU and GKE docs, "TPUs in GKE", read 2026-08).
-_TPU_MACHINES = frozenset(
-    {
-        *(f"tpu7x-standard-{chips}t" for chips in (1, 4)),
-        *(f"ct6e-standard-{chips}t" for chips in (1, 4, 8)),
-        *(f"ct5p-hightpu-{chips}t" for chips in (1, 2, 4)),
-        *(f"ct5lp-hightpu-{chips}t" for chips in (1, 4, 8)),
-        "ct4p-hightpu-4t",
-    }
-)
 
 # The highest network MTU (VPC docs, "Maximum transmission unit", read 2026-08).
 _MAX_MTU = 8896
@@ -172,27 +163,32 @@ def _cluster(request: Request, key: str, given: Props) -> Iterator[str]:
 def _node_pool(request: Request, key: str, given: Props) -> Iterator[str]:
     del key
     machine = str(get(given, "nodeConfig.machineType") or "")
-    if machine.startswith(("ct", "tpu")) and machine not in _TPU_MACHINES:
+    if machine.startswith(("ct", "tpu")) and machine not in tpu_pools.CHIPS:
         yield f"Invalid machine type '{machine}'"
     placement = get(given, "placementPolicy")
     if placement is not None:
         kind = placement.get("type", "")
         if kind not in _PLACEMENTS:
             yield f"Invalid value at 'node_pool.placement_policy.type': '{kind}'"
-        if machine.startswith("tpu7x") and kind == "COMPACT" and not placement.get("policyName"):
-            yield (
-                "managed instance groups of tpu7x machines with a placement policy are not "
-                "supported; use a workload policy"
-            )
+    if machine in tpu_pools.CHIPS:
+        yield from tpu_pools.refusals(tpu_pools.Pool(given=given, policy=_policy(request, given)))
     for cluster in request.store.find(CLUSTER, tail(given["cluster"]))[:1]:
         if cluster.props.get("enableAutopilot"):
             yield "Node pools cannot be created in an Autopilot cluster"
 
 
+def _policy(request: Request, pool: Props) -> Props:
+    """The workload policy that a node pool names."""
+    name = tail(get(pool, "placementPolicy.policyName") or "")
+    for policy in request.store.find(RESOURCE_POLICY, name)[:1]:
+        return policy.props.get("workloadPolicy") or {}
+    return {}
+
+
 _RULES: dict[str, Callable[[Request, str, Any], Iterator[str]]] = {
     "gcp:compute/network:Network": _network,
     SUBNETWORK: _subnetwork,
-    "gcp:compute/resourcePolicy:ResourcePolicy": _resource_policy,
+    RESOURCE_POLICY: _resource_policy,
     CLUSTER: _cluster,
     NODE_POOL: _node_pool,
 }

@@ -28,6 +28,7 @@ from simcloud.kubernetes.kinds import (
     mistakes,
 )
 from simcloud.kubernetes.names import OPEN_NAMESPACES, cluster_of, key, plural, server
+from simcloud.kubernetes.volumes import mountable
 from simcloud.plan import Plan
 from simcloud.store import Record, Store
 from simcloud.values import (
@@ -155,6 +156,7 @@ class Kubernetes:
     def admit(self, request: Request, identity: Identity, inputs: Props, *, new: bool) -> list[str]:
         given = plain(inputs)
         targets = list(self._targets(request, identity, given))
+        mountable(request, identity, given)
         behaviour(kind_of(request.type)).admit(request, identity, given, new=new)
         return targets
 
@@ -195,6 +197,9 @@ class Kubernetes:
 
     def minutes(self, request: Request, operation: str, inputs: Props) -> float:
         return behaviour(kind_of(request.type)).minutes(operation, plain(inputs))
+
+    def lasts(self, request: Request, operation: str, inputs: Props) -> float:
+        return behaviour(kind_of(request.type)).lasts(operation, plain(inputs))
 
     def limit(self, request: Request, operation: str, inputs: Props) -> tuple[float, str]:
         del operation

@@ -10,7 +10,7 @@ from typing import Any
 
 from simcloud.clock import duration
 from simcloud.cloud import Identity, RefusedError, Request
-from simcloud.kubernetes.kinds import chart, chart_of, is_builtin
+from simcloud.kubernetes.kinds import chart, chart_of, is_builtin, kind_of
 from simcloud.kubernetes.names import key
 from simcloud.store import Record
 from simcloud.values import Props, get, unwrap
@@ -46,6 +46,11 @@ class Behaviour:
         asked = f"tpu:{kind}" if wants_tpu(given) else f"kind:{kind}"
         return float(getattr(duration(asked), operation))
 
+    def lasts(self, operation: str, given: Props) -> float:
+        """Minutes that `held` goes on after that, when nothing stands in the way."""
+        del operation, given
+        return 0.0
+
     def limit(self, given: Props) -> tuple[float, str]:
         """Minutes the provider waits, and what it says then."""
         seconds = (get(given, "metadata.annotations") or {}).get(TIMEOUT)
@@ -75,6 +80,10 @@ class Namespace(Behaviour):
     def status(self, given: Props) -> Props:
         del given
         return {"phase": "Active"}
+
+    def appeared(self, request: Request, record: Record) -> None:
+        # Kubernetes' own controller makes it, so nobody else can.
+        appear(request, record, "/ServiceAccount", f"{record.name}/default")
 
     def vanished(self, request: Request, record: Record) -> None:
         for other in request.store.referrers(record.key):
@@ -189,7 +198,9 @@ def abolish(request: Request, owner: Record) -> None:
 
 
 def remove(request: Request, record: Record) -> None:
-    """One object goes without anybody asking for it."""
+    """One object goes without anybody asking for it, and what goes with it."""
+    if not record.type.startswith("simcloud:"):
+        behaviour(kind_of(record.type)).vanished(request, record)
     request.store.drop(record.key)
 
 

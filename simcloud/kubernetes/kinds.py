@@ -96,6 +96,11 @@ def installed_by_gke(cluster: Props) -> frozenset[str]:
     return frozenset(kinds)
 
 
+def installable_by_gke() -> set[str]:
+    """The names of the custom kinds of all features."""
+    return {kind.rpartition("/")[2] for each in _rules()["feature"] for kind in each["kinds"]}
+
+
 def mistakes(type_: str, given: Props) -> Iterator[tuple[str, str]]:
     """Path and reason of each unknown, missing or ill-shaped field of a kind the tables have."""
     token = type_.removeprefix("kubernetes:")

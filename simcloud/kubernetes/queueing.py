@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from simcloud.clock import duration
 from simcloud.cloud import Identity, RefusedError, Request
-from simcloud.kubernetes import slices
+from simcloud.kubernetes import conditions, slices
 from simcloud.kubernetes.behaviours import WAIT_FOR, Behaviour, Release
+from simcloud.kubernetes.conditions import find, of_kind, strings
 from simcloud.kubernetes.kinds import RELEASE, chart_of, kind_of
 from simcloud.kubernetes.names import key
 from simcloud.store import Record
@@ -19,8 +21,6 @@ from simcloud.values import Props, get
 
 TABLE = Path(__file__).parents[1] / "tables" / "queueing.toml"
 
-CONTROLLER = "accelerator.gke.io/slice"
-CONTROLLER_DEPLOYMENT = "slice-controller-system/slice-controller-controller-manager"
 ANSWERS = "answers"
 """Records of this kind say from when a chart's webhooks answer."""
 
@@ -53,7 +53,7 @@ class Operator(Release):
         left = [
             each
             for kind in (*_table()["in_use"], "kueue.x-k8s.io/ClusterQueue")
-            for each in of_kind(request, record.scope, kind)
+            for each in of_kind(request.store, record.scope, kind)
         ]
         if not left:
             return ""
@@ -97,8 +97,8 @@ class InUse(Guarded):
         if operation != "delete":
             return ""
         use = _table()["in_use"][kind_of(record.type)]
-        for other in of_kind(request, record.scope, use["by"]):
-            if record.name in _strings(other.props, use["at"]):
+        for other in of_kind(request.store, record.scope, use["by"]):
+            if record.name in strings(other.props, use["at"]):
                 return finalizers(record, "kueue.x-k8s.io/resource-in-use")
         return ""
 
@@ -125,44 +125,20 @@ class AdmissionCheck(Condition, InUse):
     """Active once its controller runs, and may read the checks."""
 
     def missing(self, request: Request, record: Record) -> str:
-        if get(record.props, "spec.controllerName") != CONTROLLER:
-            return "NoController"
-        running = request.store.get(key(record.scope, "apps/Deployment", CONTROLLER_DEPLOYMENT))
-        if running is None or running.status != "ready":
-            return "NoController"
-        roles = request.store.all("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole")
-        may = [
-            rule
-            for role in roles
-            if role.scope == record.scope
-            for rule in role.props.get("rules") or ()
-            if "admissionchecks" in rule.get("resources", ()) and "watch" in rule.get("verbs", ())
-        ]
-        return "" if may else "NotWatched"
+        return conditions.check_missing(request.store, record)
 
 
 class ClusterQueue(Condition, Guarded):
     """Active when everything it names is there; stays while workloads hold its quota."""
 
     def missing(self, request: Request, record: Record) -> str:
-        if get(record.props, "spec.stopPolicy") not in (None, "None"):
-            return "Stopped"
-        for name in _strings(record.props, ["spec.resourceGroups", "flavors", "name"]):
-            flavor = find(request, record.scope, "kueue.x-k8s.io/ResourceFlavor", name)
-            if flavor is None:
-                return "FlavorNotFound"
-            topology = get(flavor.props, "spec.topologyName")
-            if topology and not find(request, record.scope, "kueue.x-k8s.io/Topology", topology):
-                return "TopologyNotFound"
-        for name in _strings(
-            record.props, ["spec.admissionChecksStrategy.admissionChecks", "name"]
-        ):
-            check = find(request, record.scope, "kueue.x-k8s.io/AdmissionCheck", name)
-            if check is None:
-                return "AdmissionCheckNotFound"
-            if AdmissionCheck().missing(request, check):
-                return "AdmissionCheckInactive"
-        return ""
+        return conditions.queue_missing(request.store, record)
+
+    def appeared(self, request: Request, record: Record) -> None:
+        super().appeared(request, record)
+        if get(record.props, "spec.stopPolicy") == "HoldAndDrain":
+            slices.send_back(request, record)
+        slices.next_turn(request, record.scope)
 
     def held(self, request: Request, record: Record, operation: str) -> str:
         if operation == "delete" and slices.using(request, record):
@@ -175,20 +151,25 @@ class LocalQueue(Condition):
 
     def missing(self, request: Request, record: Record) -> str:
         name = str(get(record.props, "spec.clusterQueue"))
-        queue = find(request, record.scope, "kueue.x-k8s.io/ClusterQueue", name)
+        queue = find(request.store, record.scope, "kueue.x-k8s.io/ClusterQueue", name)
         if queue is None:
             return "ClusterQueueNotFound"
-        return ClusterQueue().missing(request, queue)
+        return conditions.queue_missing(request.store, queue)
 
 
 class SlicedWorkload(Guarded):
     """A JobSet or LeaderWorkerSet: asks for slices when it is queued, frees them when it goes."""
 
     def minutes(self, operation: str, given: Props) -> float:
-        # Slices take the time, and they are waited for by `held`.
-        if slices.shape_of(given):
+        # Pods start on slices, and end before those are taken apart: `held` waits for both.
+        if slices.shape_of(given) and operation != "update":
             return 0.0
         return super().minutes(operation, given)
+
+    def lasts(self, operation: str, given: Props) -> float:
+        if operation != "create" or not slices.shape_of(given) or not waits(given):
+            return 0.0
+        return duration("kind:Slice").create + _start(given)
 
     def appeared(self, request: Request, record: Record) -> None:
         slices.submit(request, record)
@@ -204,12 +185,18 @@ class SlicedWorkload(Guarded):
         if not condition or not slices.shape_of(record.props):
             return ""
         slices.submit(request, record)
-        if slices.formed(request, record):
+        since = slices.formed(request, record)
+        if since is not None and time.time() >= since + _start(record.props) * request.scale:
             return ""
         return f"{record.type.rpartition(':')[2]} timed out waiting for {condition}"
 
     def vanished(self, request: Request, record: Record) -> None:
         slices.free(request, record)
+
+
+def _start(given: Props) -> float:
+    """Minutes from the slices to what the provider waits for: pods that are ready, or nothing."""
+    return duration(f"tpu:{given['kind']}").create
 
 
 def waits(given: Props) -> bool:
@@ -222,25 +209,6 @@ def finalizers(record: Record, name: str) -> str:
         f"'{record.id}' timed out waiting to be deleted: finalizers might be preventing deletion "
         f"({name})"
     )
-
-
-def of_kind(request: Request, cluster: str, kind: str) -> Iterator[Record]:
-    group, _, name = kind.partition("/")
-    for record in request.store.all(scope=cluster):
-        if record.type.endswith(f":{name}") and f":{group}/" in record.type:
-            yield record
-
-
-def find(request: Request, cluster: str, kind: str, name: str) -> Record | None:
-    return request.store.get(key(cluster, kind, name))
-
-
-def _strings(value: Any, path: list[str]) -> list[str]:
-    """Strings at a path, through the lists on its way."""
-    found = get(value, path[0]) if isinstance(value, Mapping) else None
-    if len(path) == 1:
-        return [] if found is None else [str(found)]
-    return [text for item in found or () for text in _strings(item, path[1:])]
 
 
 BEHAVIOURS: Mapping[str, Behaviour] = {

@@ -10,48 +10,36 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simcloud.clock import duration
 from simcloud.cloud import Request
 from simcloud.faults import MESSAGES, Faults
+from simcloud.kubernetes import conditions
 from simcloud.kubernetes.kinds import kind_of
 from simcloud.kubernetes.names import key
+from simcloud.kubernetes.partitions import Part, Place, cubes, places
 from simcloud.store import Record
 from simcloud.values import Props, get
 
 SLICE = "kubernetes:accelerator.gke.io/v1beta1:Slice"
-NODE_POOL = "gcp:container/nodePool:NodePool"
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 SHAPE = "cloud.google.com/gke-tpu-slice-topology"
 OWNER = "simcloud/owner"
-
-HOSTS = 16
-"""Hosts of a cube, 4x4x4 of four chips each (Google Cloud docs, 'TPU7x', read 2026-08)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cube:
-    pool: Record
-    block: str
+WORKLOAD = "kueue.x-k8s.io/Workload"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """Slices of one shape that a workload asks for."""
+    """What a workload asks for: all of it at once."""
 
-    shape: str
-    count: int
+    parts: tuple[Part, ...]
     priority: int
     queue: Record
-
-    @property
-    def hosts(self) -> int:
-        return math.prod(map(int, self.shape.split("x"))) // 4
 
 
 def shape_of(given: Any) -> str | None:
@@ -72,36 +60,73 @@ def submit(request: Request, record: Record) -> None:
     demand = _demand(request, record)
     if demand is None or owned(request, record):
         return
-    cubes = _cubes(request, record.scope)
+    if conditions.queue_missing(request.store, demand.queue):
+        return
+    there = cubes(request, record.scope)
     taken = {each.key: each for each in _all(request, record.scope)}
-    places = _places(demand, cubes, taken.values())
-    for victim in _victims(request, record, demand) if places is None else ():
+    found = places(demand.parts, there, _hosts(taken.values()))
+    victims = []
+    for victim in _victims(request, record, demand) if found is None else ():
+        victims.append(victim)
         for each in owned(request, victim):
             taken.pop(each.key)
-        places = _places(demand, cubes, taken.values())
-        if places is not None:
+        found = places(demand.parts, there, _hosts(taken.values()))
+        if found is not None:
             break
-    if places is None:
+    if found is None:
         return
     pushed_out = [each for each in _all(request, record.scope) if each.key not in taken]
     for each in pushed_out:
         request.store.drop(each.key)
+    for victim in victims:
+        _tell(request, victim, f"pushed out by {record.id}")
     busy = duration("kind:Slice").delete if pushed_out else 0.0
-    for index, place in enumerate(places):
+    for index, place in enumerate(found):
         _form(request, record, demand, index, place, after=busy)
+    _tell(request, record, "")
+
+
+def _hosts(taken: Iterable[Record]) -> set[str]:
+    return {host for each in taken for host in each.props["hosts"]}
+
+
+def send_back(request: Request, queue: Record) -> None:
+    """A queue is drained: JobSets give their slices back, but for a slice that is stuck.
+
+    LeaderWorkerSets keep theirs (slice controller 250d4b3, measured 2026-11-30).
+    """
+    for record in list(_workloads(request, queue.scope)):
+        demand = _demand(request, record)
+        if demand is None or demand.queue.key != queue.key or not record.type.endswith(":JobSet"):
+            continue
+        if not owned(request, record):
+            continue
+        drain(request, record)
+        for each in owned(request, record):
+            if each.ready < math.inf:
+                request.store.drop(each.key)
+        _tell(request, record, "sent back to its queue")
+
+
+def next_turn(request: Request, cluster: str) -> None:
+    """Those that waited get their turn."""
+    for record in list(_workloads(request, cluster)):
+        submit(request, record)
 
 
 def owned(request: Request, record: Record) -> list[Record]:
     return [each for each in request.store.referrers(record.key) if each.type == SLICE]
 
 
-def formed(request: Request, record: Record) -> bool:
-    """Whether all its slices are ACTIVE. One that failed is given up, and asked for again."""
+def formed(request: Request, record: Record) -> float | None:
+    """Since when all its slices are ACTIVE. One that failed is given up, and asked for again."""
     mine = owned(request, record)
-    failed = [each for each in mine if _state(each) == "FAILED"]
+    failed = [each for each in mine if state(each) == "FAILED"]
     for each in mine if failed else ():
         request.store.drop(each.key)
-    return bool(mine) and not failed and all(_state(each) == "ACTIVE" for each in mine)
+    if not mine or failed or any(state(each) != "ACTIVE" for each in mine):
+        return None
+    return max(each.ready for each in mine)
 
 
 def drain(request: Request, record: Record) -> None:
@@ -133,7 +158,8 @@ def free(request: Request, record: Record) -> None:
     """The slices of a workload that is gone go, and those that waited get their turn."""
     for each in owned(request, record):
         request.store.drop(each.key)
-    for other in _workloads(request, record.scope):
+    request.store.drop(key(record.scope, WORKLOAD, record.id))
+    for other in list(_workloads(request, record.scope)):
         if other.key != record.key:
             submit(request, other)
 
@@ -181,56 +207,21 @@ def _demand(request: Request, record: Record) -> Demand | None:
     priority = request.store.get(
         key(record.scope, "kueue.x-k8s.io/WorkloadPriorityClass", labels.get(PRIORITY_LABEL, ""))
     )
-    jobs = get(record.props, "spec.replicatedJobs") or []
-    count = sum(int(each.get("replicas", 1)) for each in jobs) or int(
-        get(record.props, "spec.replicas") or 1
-    )
     return Demand(
-        shape=shape,
-        count=count,
+        parts=tuple(_parts(record.props, shape)),
         priority=int(priority.props["value"]) if priority else 0,
         queue=queue,
     )
 
 
-def _cubes(request: Request, cluster: str) -> list[Cube]:
-    """Cubes of the cluster's TPU7x pools, by block of their reservation."""
-    found = []
-    for pool in request.store.all(NODE_POOL):
-        machine = get(pool.props, "nodeConfig.machineType")
-        home = str(pool.props.get("cluster", "")).rsplit("/", 1)[-1]
-        if machine != "tpu7x-standard-4t" or not cluster.endswith(home) or pool.status != "ready":
-            continue
-        values = get(pool.props, "nodeConfig.reservationAffinity.values") or [""]
-        found.append(Cube(pool=pool, block=values[0].partition("/reservationSubBlocks")[0]))
-    return sorted(found, key=lambda cube: cube.pool.name)
-
-
-def _places(demand: Demand, cubes: list[Cube], taken: Any) -> list[list[tuple[Cube, str]]] | None:
-    """For each slice its partitions, as cube and partition id; None if they do not all fit."""
-    busy = {host for each in taken for host in each.props["hosts"]}
-    size = min(demand.hosts, HOSTS)
-    part = demand.shape if demand.hosts < HOSTS else "4x4x4"
-    free: dict[str, list[tuple[Cube, int]]] = {}
-    for cube in cubes:
-        for index in range(HOSTS // size):
-            if not busy & set(_hosts(cube, index, size)):
-                free.setdefault(cube.block, []).append((cube, index))
-    needed = max(1, demand.hosts // HOSTS)
-    places = []
-    for found in free.values():
-        for start in range(0, len(found) - needed + 1, needed):
-            places.append(
-                [
-                    (cube, f"{cube.pool.name}-{part}-{index}")
-                    for cube, index in found[start : start + needed]
-                ]
-            )
-    return places[: demand.count] if len(places) >= demand.count else None
-
-
-def _hosts(cube: Cube, index: int, size: int) -> list[str]:
-    return [f"{cube.pool.name}-{host}" for host in range(index * size, (index + 1) * size)]
+def _parts(given: Props, shape: str) -> Iterator[Part]:
+    jobs = get(given, "spec.replicatedJobs")
+    if jobs is None:
+        groups = get(given, "spec.replicas")
+        yield from [Part(shape=shape, count=1)] * (1 if groups is None else int(groups))
+    for each in jobs or ():
+        replicas = each.get("replicas")
+        yield Part(shape=shape_of(each) or shape, count=1 if replicas is None else int(replicas))
 
 
 def _form(
@@ -238,7 +229,7 @@ def _form(
     record: Record,
     demand: Demand,
     index: int,
-    place: list[tuple[Cube, str]],
+    place: Place,
     *,
     after: float,
 ) -> None:
@@ -246,10 +237,6 @@ def _form(
     fault = Faults(request.store, lambda: None).next("create", _as_slice(request, name))
     minutes = after + duration("kind:Slice").create * fault.slower
     now = time.time()
-    size = min(demand.hosts, HOSTS)
-    hosts = [
-        host for cube, id_ in place for host in _hosts(cube, int(id_.rpartition("-")[2]), size)
-    ]
     made_slice = Record(
         key=key(record.scope, kind_of(SLICE), name),
         package="kubernetes",
@@ -262,12 +249,12 @@ def _form(
             "metadata": {"name": name, "annotations": {OWNER: record.id}},
             "spec": {
                 "type": "tpu7x",
-                "topology": demand.shape,
-                "partitionIds": [id_ for _, id_ in place],
+                "topology": place.shape,
+                "partitionIds": list(place.ids),
             },
             "queue": demand.queue.key,
-            "hosts": hosts,
-            "pools": sorted({cube.pool.key for cube, _ in place}),
+            "hosts": list(place.hosts),
+            "pools": list(place.pools),
             "state": "FAILED" if fault.kind in MESSAGES else "ACTIVE",
         },
         serial=0,
@@ -277,12 +264,25 @@ def _form(
     _put(request, made_slice, record)
 
 
+def _tell(request: Request, record: Record, lost: str) -> None:
+    """Kueue's Workload of an object: what it was given, and how it lost it."""
+    demand = _demand(request, record)
+    props = {
+        "owner": record.id,
+        "kind": record.type.rpartition(":")[2],
+        "asked": [f"{each.count} x {each.shape}" for each in demand.parts] if demand else [],
+        "lost": lost,
+    }
+    made(request, record, WORKLOAD, record.id, props=props, ready=time.time())
+
+
 def _put(request: Request, one: Record, owner: Record) -> None:
     # The pools are among its references: they cannot go before it.
     request.store.put(one, [owner.key, *one.props["pools"]])
 
 
-def _state(one: Record) -> str:
+def state(one: Record) -> str:
+    """As the Slice's status says it."""
     return "ACTIVATING" if time.time() < one.ready else str(one.props["state"])
 
 

@@ -2,12 +2,14 @@
 
 import re
 from datetime import date
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from catalog.accelerators import ACCELERATORS
 from catalog.models import MODELS, ModelProfile, UnknownModelError, find
+from config.serving import ModelShape
 
 
 def test_every_entry_says_where_and_when_it_was_read() -> None:
@@ -65,11 +67,43 @@ def test_the_hybrid_model_keeps_keys_for_a_quarter_of_its_layers() -> None:
     assert hybrids[0].kv_layers * 4 == hybrids[0].layers
 
 
-def test_an_unknown_model_names_its_nearest_and_the_way_out() -> None:
-    with pytest.raises(UnknownModelError, match=r"Nearest: meta-llama/Llama-3.1-70B-Instruct"):
+def test_an_unknown_model_names_its_nearest() -> None:
+    with pytest.raises(UnknownModelError, match=r"nearest: meta-llama/Llama-3.1-70B-Instruct"):
         find("meta-llama/llama-3.1-70b-instruct")
-    with pytest.raises(UnknownModelError, match=r"describe it .* parameters_billion"):
+    with pytest.raises(UnknownModelError, match=r"is not in catalog/models.py$"):
         find("nobody/knows-this")
+
+
+FOUR_BITS: dict[str, Any] = {
+    "id": "mine/four-bits", "parametersBillion": 70, "dtype": "int4", "weightsGb": 39.8,
+    "residentDtype": "int4", "residentGb": 40, "layers": 80, "attentionHeads": 64, "kvHeads": 8,
+    "headDim": 128, "maxContext": 8192,
+}  # fmt: skip
+
+
+def test_a_model_that_stays_in_four_bits_can_be_described() -> None:
+    profile = ModelShape.model_validate(FOUR_BITS).profile
+    assert (profile.weights_gb, profile.resident_gb) == (39.8, 40)
+    widened = {key: value for key, value in FOUR_BITS.items() if not key.startswith("resident")}
+    assert ModelShape.model_validate(widened).profile.resident_gb == 140
+
+
+def test_a_shape_says_all_that_sizing_reads_of_a_model() -> None:
+    """The same model by its id and by its shape is sized alike."""
+    listed = find("Qwen/Qwen3.5-397B-A17B-FP8")
+    shape = {
+        "id": listed.id, "parametersBillion": 397, "dtype": "fp8", "weightsGb": 406,
+        "residentGb": 406, "layers": 60, "kvLayers": 15, "stateMibPerSequence": 180,
+        "attentionHeads": 32, "kvHeads": 2, "headDim": 256, "maxContext": 262144,
+    }  # fmt: skip
+    profile = ModelShape.model_validate(shape).profile
+    said_by_the_catalogue_alone = {"licence", "status", "notes", "source", "read"}
+    differing = {
+        field
+        for field in ModelProfile.model_fields
+        if getattr(profile, field) != getattr(listed, field)
+    }
+    assert differing <= said_by_the_catalogue_alone
 
 
 def own(**changes: object) -> dict[str, object]:

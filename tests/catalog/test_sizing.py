@@ -1,5 +1,7 @@
 """Sizing, against figures published or measured elsewhere."""
 
+import re
+
 import pytest
 
 from catalog.accelerators import TPU7X, V6E, Slice, slices
@@ -7,6 +9,7 @@ from catalog.models import MODELS, ModelProfile, find
 from catalog.sizing import (
     COMFORTABLE_SHARE,
     LARGEST_SHARE,
+    TYPICAL_TOKENS,
     fit,
     kv_bytes_per_token,
     kv_bytes_per_token_per_device,
@@ -219,7 +222,7 @@ def test_the_settings_of_the_public_walkthrough_fit() -> None:
 
 
 @pytest.mark.parametrize("tpu", [V6E_8, TPU7X_4, TPU7X_8], ids=lambda s: s.accelerator.name)
-def test_what_is_suggested_is_legal_and_runs_at_full_length(tpu: Slice) -> None:
+def test_what_is_suggested_is_legal_and_has_room_for_usual_requests(tpu: Slice) -> None:
     wrong = []
     for model in MODELS.values():
         found = fit(model, tpu)
@@ -232,10 +235,33 @@ def test_what_is_suggested_is_legal_and_runs_at_full_length(tpu: Slice) -> None:
             max_model_len=found.max_model_len,
             max_num_seqs=found.max_num_seqs,
         )
-        room = again.max_num_seqs <= again.full_length_sequences
+        usual = min(TYPICAL_TOKENS, again.max_model_len)
+        room = max(usual * again.max_num_seqs, again.max_model_len) <= again.kv_tokens
         if not again.fits or not room or found.max_model_len > model.max_context:
             wrong.append((model.id, found.max_model_len, found.max_num_seqs))
     assert wrong == []
+
+
+def test_concurrency_follows_from_usual_requests_and_not_from_the_longest() -> None:
+    """324,066 tokens of cache: 19 sequences of 16,384 tokens, or 158 of 2,048."""
+    found = fit(LLAMA_70B, V6E_8)
+    assert (found.max_model_len, found.full_length_sequences) == (16384, 19)
+    assert (found.max_num_seqs, found.warnings) == (128, ())
+    assert fit(LLAMA_70B, V6E_8, max_model_len=1024).max_num_seqs == 256
+
+
+def test_a_suggested_concurrency_is_no_mistake_of_the_user() -> None:
+    found = fit(LLAMA_70B, V6E_8)
+    again = fit(LLAMA_70B, V6E_8, max_num_seqs=found.max_num_seqs)
+    assert (found.warnings, len(again.warnings)) == ((), 1)
+
+
+def test_the_default_parallel_size_leaves_no_part_of_the_slice_over() -> None:
+    """48 heads over 6 of 8 devices would be legal, and two devices idle in a shape of 2 x 4."""
+    odd = LLAMA_70B.model_copy(update={"attention_heads": 48, "kv_heads": 6})
+    assert 6 in legal_tensor_parallel(odd, 8)
+    assert fit(odd, V6E_8).tensor_parallel == 2
+    assert fit(odd, V6E_8, tensor_parallel=6).tensor_parallel == 6
 
 
 def test_the_startup_budget_grows_with_the_weights_within_its_bounds() -> None:
@@ -245,3 +271,31 @@ def test_the_startup_budget_grows_with_the_weights_within_its_bounds() -> None:
     assert budgets == sorted(budgets)
     assert min(budgets) == 30 * 60
     assert 3600 < startup_budget_seconds(QWEN_HYBRID) <= max(budgets) <= 4 * 3600
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "raised"),
+    [
+        ({"max_model_len": 163840}, "max_model_len", "max_model_len"),
+        ({"max_model_len": 8192, "utilization": 0.3}, "utilization", "utilization"),
+    ],
+)
+def test_the_setting_that_is_named_helps_by_the_number_that_is_named(
+    given: dict[str, float], setting: str, raised: str
+) -> None:
+    model = find("deepseek-ai/DeepSeek-R1")
+    found = fit(model, TPU7X_4, **given)  # type: ignore[arg-type]
+    (misfit,) = [each for each in found.misfits if each.severe]
+    assert misfit.setting == setting
+    number = float(re.findall(r"use ([\d.]+)", misfit.fix)[0])
+    value = int(number) if raised == "max_model_len" else number
+    assert fit(model, TPU7X_4, **{**given, raised: value}).fits  # type: ignore[arg-type]
+
+
+def test_sequences_whose_state_has_no_room_are_told_how_many_have() -> None:
+    model = find("Qwen/Qwen3.5-397B-A17B-FP8")
+    (misfit,) = [m for m in fit(model, TPU7X_4, max_num_seqs=4000).misfits if m.severe]
+    assert misfit.setting == "max_num_seqs"
+    most = int(re.findall(r"use (\d+)", misfit.fix)[0])
+    assert fit(model, TPU7X_4, max_num_seqs=most).fits
+    assert not fit(model, TPU7X_4, max_num_seqs=most + 1).fits

@@ -1,24 +1,31 @@
 """Models on two roles: what is known of their answers, how slices pack, which versions belong."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from catalog.compatibility import TABLE, judge, kind_of
+from catalog.compatibility import TABLE, judge, kind_of, longest_local_prefill
 from catalog.disaggregated import (
+    HYBRID_FLAGS,
     MULTI_HOST_SCRIPTS,
+    OWNED_FLAGS,
+    ROLE_ENVIRONMENT,
+    ROLE_FLAGS,
     ROLES,
     RoleSettings,
     disagreements,
+    flag_of,
     role_engine,
     script,
 )
 from catalog.groups import Group, leader_worker_set, smallest_pod
 from catalog.images import by_digest, version_of
 from catalog.models import MODELS
-from catalog.packing import Wanted, pack
+from catalog.packing import Wanted, pack, super_slices
 from catalog.partitions import slice_of
 from catalog.router import RELEASES, chart_values, picker_config, sidecar_arguments
+from catalog.serving import OWNED_FLAGS as ENGINE_FLAGS
 from catalog.serving import Engine
 from catalog.vllm import environment_error, flag_error, release
 
@@ -39,12 +46,13 @@ class TestCompatibility:
             (HYBRID, (0, 30, 0), "needs proof"),
             (HYBRID, (0, 32, 0), "needs proof"),
             (HYBRID, (0, 33, 0), "needs proof"),
-            (HYBRID, None, "needs proof"),
+            (HYBRID, None, "refuse"),
             (FULL, (0, 25, 0), "refuse"),
             (FULL, (0, 26, 0), "ok"),
             (FULL, (0, 28, 0), "refuse"),
             (FULL, (0, 32, 0), "ok"),
             (FULL, (0, 33, 0), "needs proof"),
+            (FULL, None, "refuse"),
             (LATENT, (0, 29, 0), "refuse"),
             (LATENT, (0, 32, 0), "needs proof"),
         ],
@@ -59,16 +67,44 @@ class TestCompatibility:
         assert bare == []
         assert [row for row in TABLE if row.verdict != "ok" and not row.fix] == []
 
-    def test_a_hybrid_models_proof_holds_with_prefix_caching_only(self) -> None:
-        assert judge(HYBRID, (0, 32, 0)).prefix_caching
-
     def test_kinds_follow_from_the_shape(self) -> None:
         kinds = [kind_of(model) for model in (HYBRID, FULL, LATENT)]
         assert kinds == ["hybrid", "full-attention", "latent"]
 
-    def test_a_release_is_read_from_a_tag(self) -> None:
-        assert version_of("r/vllm-tpu:v0.32.0@sha256:" + "0" * 64) == (0, 32, 0)
-        assert version_of("r/vllm-tpu:nightly-20260430-18ed615-5b39b26") is None
+    @pytest.mark.parametrize(
+        ("tag", "version"),
+        [
+            ("v0.32.0@sha256:" + "0" * 64, (0, 32, 0)),
+            ("0.30.1-tpu", (0, 30, 1)),
+            ("v0.29-tpu@sha256:" + "0" * 64, (0, 29, 0)),
+            ("v0.32", (0, 32, 0)),
+            ("v0.32rc1", None),
+            ("20260430", None),
+            ("latest", None),
+        ],
+    )
+    def test_a_release_is_read_from_a_tag(
+        self, tag: str, version: tuple[int, int, int] | None
+    ) -> None:
+        assert version_of(f"r/vllm-tpu:{tag}") == version
+
+    @pytest.mark.parametrize(
+        "image",
+        [
+            "docker.io/vllm/vllm-tpu:nightly-20260430-18ed615-5b39b26",
+            "docker.io/vllm/vllm-tpu:nightly-20260430-18ed615-5b39b26@sha256:" + "1" * 64,
+            "docker.io/vllm/vllm-tpu:v0.29-tpu@sha256:" + "1" * 64,
+            "docker.io/vllm/vllm-tpu@sha256:" + "1" * 64,
+        ],
+        ids=["the codelab's", "the codelab's by digest", "between two fixes", "a digest alone"],
+    )
+    def test_no_model_is_served_by_an_image_that_is_known_bad_or_unknown(self, image: str) -> None:
+        verdicts = {judge(model, version_of(image)).verdict for model in (HYBRID, FULL, LATENT)}
+        assert verdicts == {"refuse"}
+
+    def test_the_longest_local_prefill_leaves_room_for_a_prompt_that_is_moved(self) -> None:
+        assert longest_local_prefill(32768) == 10581
+        assert longest_local_prefill(512) == 0
 
 
 class TestPacking:
@@ -100,6 +136,13 @@ class TestPacking:
         assert found.still_possible()["4x4x4"] == 1
         assert "4x4x8" not in found.still_possible()
 
+    def test_every_legal_super_slice_is_told_and_no_other(self) -> None:
+        shapes = ["4x4x4", "4x4x8", "4x4x12", "4x8x8", "4x4x16"]
+        assert sorted(of.shape for of in super_slices(4)) == sorted(shapes)
+        assert "8x8x8" in {of.shape for of in super_slices(8)}
+        found = pack([4, 1], []).still_possible()
+        assert [found.get(shape) for shape in shapes] == [5, 2, 1, 1, 1]
+
     def test_what_is_left_over_is_named(self) -> None:
         found = pack([1], [Wanted(purpose="qwen decode", shape="2x4x4", count=3)])
         assert found.left_over == {("qwen decode", "2x4x4"): 1}
@@ -116,6 +159,26 @@ def engine(shape: str) -> Engine:
         max_num_seqs=16,
         utilization=0.9,
     )
+
+
+FREE_FOR_BOTH = frozenset(
+    """
+    --additional-config --attention-config --aux-output-config --compilation-config
+    --cp-kv-cache-interleave-size --dcp-kv-cache-interleave-size
+    --diffusion-config --ec-manager-config --ec-transfer-config
+    --enable-mamba-cache-stochastic-rounding --engram-config --eplb-config
+    --fault-tolerance-config --generation-config --kernel-config
+    --kv-cache-dtype-skip-layers --kv-events-config
+    --kv-sharing-fast-prefill --mamba-backend --mamba-cache-dtype --mamba-cache-philox-rounds
+    --mamba-ssm-cache-dtype --mamba-ssu-algorithm --model-loader-extra-config
+    --override-generation-config --per-request-spec-decode-metrics --pooler-config
+    --prefix-cache-retention-interval --prefix-caching-hash-algo --profiler-config
+    --quantization-config --reasoning-config --specialize-active-lora
+    --structured-outputs-config --watermark-config --weight-transfer-config
+    """.split()
+)
+"""Looked at one by one: a stack may give them, to both roles alike, and they leave transfer and
+cache mode as they are."""
 
 
 class TestRoles:
@@ -141,6 +204,63 @@ class TestRoles:
         ):
             found = disagreements(prefill, replace(decode, **change))
             assert any(words in each for each in found), change
+
+    @pytest.mark.parametrize(
+        "spoilt",
+        [
+            "--no-enable-expert-parallel",
+            "--pipeline-parallel-size=2",
+            "--data-parallel-size=2",
+            "--decode-context-parallel-size=2",
+            "--additional-config={}",
+            "--model-impl=auto",
+            "--kv-cache-dtype-skip-layers=1",
+            "--quantization-config={}",
+            "--enable-lora",
+            "--a-flag-of-a-release-to-come",
+        ],
+    )
+    def test_any_flag_of_one_role_alone_is_a_disagreement(self, spoilt: str) -> None:
+        shared = replace(engine("2x2x1"), extra_arguments=("--enable-expert-parallel",))
+        prefill, decode = (role_engine(shared, role, RoleSettings()) for role in ROLES)
+        other = replace(decode, extra_arguments=(*decode.extra_arguments, spoilt))
+        (found,) = disagreements(prefill, other)
+        assert found.startswith(flag_of(spoilt))
+
+    @pytest.mark.parametrize(
+        "name",
+        ["MODEL_IMPL_TYPE", "VLLM_MLA_DISABLE", "NEW_MODEL_DESIGN", "REQUANTIZE_WEIGHT_DTYPE",
+         "MLA_KV_PACKING_SIZE", "A_NAME_TO_COME"],
+    )  # fmt: skip
+    def test_any_name_of_one_role_alone_is_a_disagreement(self, name: str) -> None:
+        own = RoleSettings(extra_environment={name: "other"})
+        prefill = role_engine(engine("2x2x1"), "prefill", RoleSettings())
+        decode = role_engine(engine("2x2x1"), "decode", own)
+        (found,) = disagreements(prefill, decode)
+        assert found.startswith(name)
+
+    def test_a_role_has_its_own_steps_and_logs(self) -> None:
+        own = RoleSettings(
+            max_num_seqs=8,
+            max_num_batched_tokens=64,
+            extra_arguments=tuple(sorted(ROLE_FLAGS)),
+            extra_environment=dict.fromkeys(ROLE_ENVIRONMENT, "1"),
+        )
+        prefill = role_engine(engine("2x2x1"), "prefill", own)
+        decode = role_engine(engine("2x2x1"), "decode", RoleSettings())
+        assert disagreements(prefill, decode) == []
+
+    def test_every_flag_that_may_touch_the_transfer_is_decided(self) -> None:
+        near = {each for each in release().flags if re.search("spec|mamba|prefix|kv-|config", each)}
+        decided = OWNED_FLAGS | HYBRID_FLAGS | ENGINE_FLAGS | ROLE_FLAGS
+        assert sorted(near - decided - FREE_FOR_BOTH) == []
+        assert sorted(FREE_FOR_BOTH & decided) == []
+
+    def test_a_hybrid_model_alone_is_started_with_what_its_state_needs(self) -> None:
+        asked = {"--enable-prefix-caching", "--no-disable-hybrid-kv-cache-manager"}
+        for model, given in ((HYBRID, asked), (FULL, set())):
+            made = role_engine(replace(engine("2x2x1"), model=model), "decode", RoleSettings())
+            assert asked & set(made.arguments) == given
 
     def test_the_script_that_joins_hosts_moved_with_a_release(self) -> None:
         assert script((0, 32, 0)) == MULTI_HOST_SCRIPTS[0][1]

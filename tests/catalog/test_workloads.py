@@ -175,6 +175,44 @@ def no_level(it: Manifest) -> None:
     _template(it)["metadata"]["annotations"][SHAPE] = "2x4x4"
 
 
+def static_affinity(it: Manifest) -> None:
+    it_is = {"key": "cloud.google.com/gke-tpu-topology", "operator": "In", "values": ["2x2x2"]}
+    _pods(it)["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [it_is]}]
+            }
+        }
+    }
+
+
+def no_unit(it: Manifest) -> None:
+    _pods(it)["containers"][0]["resources"]["requests"]["memory"] = "128"
+
+
+def no_quantity(it: Manifest) -> None:
+    _pods(it)["containers"][0]["resources"]["requests"]["memory"] = "128 GB"
+
+
+def no_number(it: Manifest) -> None:
+    it["spec"]["replicatedJobs"][0]["replicas"] = "many"
+
+
+def no_list(it: Manifest) -> None:
+    it["spec"]["replicatedJobs"] = "jobs"
+
+
+def long_class(it: Manifest) -> None:
+    it["metadata"]["labels"][PRIORITY] = 64 * "p"
+
+
+def two_jobs(it: Manifest) -> None:
+    """Each has room, both at once do not."""
+    jobs = it["spec"]["replicatedJobs"]
+    jobs[0]["replicas"] = 9
+    jobs.append({**copy.deepcopy(jobs[0]), "name": "more"})
+
+
 def always_restart(it: Manifest) -> None:
     _pods(it)["restartPolicy"] = "Always"
 
@@ -212,8 +250,15 @@ JOBSETS: list[tuple[Callable[[Manifest], None], str, str]] = [
     (unknown_shape, f"annotations[{SHAPE}]", "every side is a multiple of 4"),
     (no_level, f"annotations[{SHAPE}]", "the topology has no level for it"),
     (always_restart, "spec.restartPolicy", "Never or OnFailure"),
-    (too_many, "spec.replicatedJobs[0].replicas", "at most 16 slices of 2x2x2 lie on 2 cubes"),
+    (too_many, "spec.replicatedJobs[0].replicas", "at most 16 slices of 2x2x2 lie on the 2 cubes"),
     (long_name, "metadata.name", "too long for their host name"),
+    (static_affinity, "affinity[cloud.google.com/gke-tpu-topology]", "never admitted"),
+    (no_unit, "resources.requests[memory]", "a number without a unit counts bytes"),
+    (no_quantity, "resources.requests[memory]", "no quantity such as"),
+    (no_number, "spec", "not of the form its kind has"),
+    (no_list, "spec", "not of the form its kind has"),
+    (long_class, f"metadata.labels[{PRIORITY}]", "at most 63 characters, this 64"),
+    (two_jobs, "spec.replicatedJobs", "never lie at once on the 2 cubes"),
     (a_deployment, "kind", "Jobs, JobSets and LeaderWorkerSets only"),
 ]
 
@@ -236,6 +281,76 @@ def test_what_the_builder_makes_has_no_flaw() -> None:
         if (found := flaws(jobset(job(shape=shape, count=1)), QUEUE))
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("memory", ["129e6", "0.1Gi", "900Gi", "134217728000m"])
+def test_every_spelling_of_a_quantity_is_read(memory: str) -> None:
+    manifest = jobset(job())
+    _pods(manifest)["containers"][0]["resources"]["requests"]["memory"] = memory
+    assert flaws(manifest, QUEUE) == []
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    manifest = jobset(job(count=1))
+    manifest["spec"]["replicatedJobs"][0]["replicas"] = None
+    assert flaws(manifest, QUEUE) == []
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"operator": "Exists", "effect": ""},
+        {"key": "google.com/tpu", "operator": "Exists", "effect": ""},
+        {"key": "google.com/tpu", "value": "present"},
+    ],
+)
+def test_every_way_to_tolerate_the_taint_counts(toleration: Manifest) -> None:
+    manifest = jobset(job())
+    _pods(manifest)["tolerations"] = [toleration]
+    assert flaws(manifest, QUEUE) == []
+
+
+class TestRoom:
+    """Kueue looks for one block for all slices of a job, and admits a JobSet whole."""
+
+    TWO = Queue(**{**vars(QUEUE), "blocks": [2, 1]})
+
+    def test_blocks_are_not_added_up(self) -> None:
+        (flaw,) = flaws(jobset(job(shape="4x4x4", count=3)), self.TWO)
+        assert "at most 2 slices of 4x4x4 lie on the 2 cubes of one block" in flaw.rule
+        assert flaws(jobset(job(shape="4x4x4", count=2)), self.TWO) == []
+
+    def test_jobs_of_one_jobset_may_lie_in_blocks_of_their_own(self) -> None:
+        manifest = jobset(job(shape="4x4x4", count=2))
+        jobs = manifest["spec"]["replicatedJobs"]
+        jobs.append({**copy.deepcopy(jobs[0]), "name": "more", "replicas": 1})
+        assert flaws(manifest, self.TWO) == []
+        (flaw,) = flaws(manifest, QUEUE)
+        assert flaw.path == "spec.replicatedJobs"
+
+    @pytest.mark.parametrize(
+        ("hosts", "blocks", "fit"),
+        [
+            ([16, 16], [2], True),
+            ([32, 16], [2], False),
+            ([24, 24, 8], [2, 2], True),
+            ([24, 24, 24], [2, 2], False),
+            ([20, 12, 17, 15], [2, 2], True),
+            ([], [], True),
+        ],
+    )
+    def test_jobs_are_packed_into_blocks(
+        self, hosts: list[int], blocks: list[int], fit: bool
+    ) -> None:
+        assert Queue(**{**vars(QUEUE), "blocks": blocks}).fit(hosts) is fit
+
+    def test_a_namespace_has_a_limit(self) -> None:
+        queue = Queue(**{**vars(QUEUE), "chips": {"llm": 64}})
+        for manifest in (jobset(job(shape="4x4x8", count=1)), plain_job("4x4x8")):
+            (flaw,) = flaws(manifest, queue)
+            assert "takes 128 chips, namespace llm may have at most 64" in flaw.rule
+        assert flaws(jobset(job(shape="4x4x4", count=1)), queue) == []
 
 
 def test_a_plain_job_is_checked_like_a_jobset() -> None:
@@ -268,7 +383,7 @@ class TestLeaderWorkerSets:
 
     def test_its_size_is_the_hosts_of_its_shape(self) -> None:
         (flaw,) = flaws(lws("2x2x2", 4), QUEUE)
-        assert (flaw.path, flaw.fix) == ("spec.leaderWorkerTemplate.size", "Set 2.")
+        assert (flaw.path, flaw.fix) == ("spec.leaderWorkerTemplate.size", "set 2")
 
     def test_a_group_of_one_has_no_leader_template(self) -> None:
         (flaw,) = flaws(lws("2x2x1", 1, leader=True), QUEUE)

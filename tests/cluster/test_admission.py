@@ -3,8 +3,10 @@
 In order: each test goes on where the one before it ended.
 """
 
+import json
 import os
 import re
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -200,6 +202,32 @@ def test_another_address_of_the_cluster_changes_the_provider_alone(root: Path, s
         steps = Steps()
         again.up(on_event=steps)
         assert steps.changes == [("update", "kubernetes")]
+
+
+def test_a_drained_queue_sends_a_foreign_job_back(sim: Sim, timed: Stopwatch) -> None:
+    """The end of docs/run-a-job.md: a JobSet the stack does not know keeps no slice."""
+    foreign = kubectl("-n", "lab", "get", "jobset", "small")
+    metadata = foreign["metadata"]
+    foreign["metadata"] = {
+        "name": "foreign",
+        "namespace": "lab",
+        "labels": {key: value for key, value in metadata["labels"].items() if "kueue" in key},
+    }
+    foreign.pop("status", None)
+    foreign["spec"]["suspend"] = True
+    sim.set_config(section(smoke=None, jobs={}, shapes=["2x2x2", "4x4x4"]))
+    sim.up()
+    (job,) = foreign["spec"]["replicatedJobs"]
+    # Its service account goes with the job of the stack.
+    job["template"]["spec"]["template"]["spec"]["serviceAccountName"] = "default"
+    subprocess.run(
+        ["kubectl", "apply", "-f", "-"], check=True, text=True, input=json.dumps(foreign)
+    )
+    assert _until(lambda: len([name for name in _slices() if "foreign" in name]) == 6)
+    stopped = section(smoke=None, jobs={}, shapes=["2x2x2", "4x4x4"], stop="HoldAndDrain")
+    sim.set_config(stopped)
+    timed("drain", sim.up)
+    assert _until(lambda: _slices() == {})
 
 
 def test_destroy_leaves_nothing(sim: Sim, timed: Stopwatch) -> None:

@@ -7,6 +7,7 @@ DECIDED_BY_GKE = (
     "datapathProvider",
     "removeDefaultNodePool",
     "initialNodeCount",
+    "nodeConfig",
     "addonsConfig",
     "workloadIdentityConfig",
     "enableShieldedNodes",

@@ -1,12 +1,14 @@
 """Replicas follow a gauge of vLLM, in the words of the cluster's version."""
 
+import re
 from typing import Any
 
 import pytest
 
 from catalog.vllm import AUTOSCALING_METRICS
-from components.serving.autoscaler import quantity
+from components.serving.autoscaler import quantity, scale_up_period
 from tests.support.dev import OLDER_GKE, container, dev, pod
+from tests.support.files import stack_config
 from tests.support.recorder import Graph
 
 APIS = [
@@ -48,7 +50,9 @@ def test_the_name_is_made_of_the_object_and_its_gauge() -> None:
     assert gauge["gauge"]["prometheusMetricName"] in AUTOSCALING_METRICS
     assert read["endpoint"] == {"port": 8000, "path": "/metrics"}
     labels = graph.one("Deployment").inputs["spec"]["template"]["metadata"]["labels"]
-    assert pods["pod"]["selector"]["matchLabels"].items() <= labels.items()
+    selector = pods["pod"]["selector"]["matchLabels"]
+    assert selector.items() <= labels.items()
+    assert [each for each in selector if not re.fullmatch(r"[A-Za-z0-9_-]+", each)] == []
 
 
 def test_the_cluster_has_the_profile_that_reads_pods() -> None:
@@ -60,7 +64,24 @@ def test_it_scales_one_at_a_time_and_comes_down_late() -> None:
     behaviour = _scaler(dev())["behavior"]
     assert behaviour["scaleDown"]["stabilizationWindowSeconds"] >= 600
     for way in ("scaleUp", "scaleDown"):
-        assert behaviour[way]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 300}]
+        assert [(each["type"], each["value"]) for each in behaviour[way]["policies"]] == [
+            ("Pods", 1)
+        ]
+
+
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-32B"])
+def test_the_next_replica_waits_for_the_last_as_long_as_the_api_allows(model: str) -> None:
+    graph = dev(model=model)
+    (policy,) = _scaler(graph)["behavior"]["scaleUp"]["policies"]
+    start = graph.one("Deployment").inputs["spec"]["progressDeadlineSeconds"]
+    probe = container(graph.one("Deployment"), "vllm")["startupProbe"]
+    assert start > probe["periodSeconds"] * probe["failureThreshold"]
+    assert policy["periodSeconds"] == min(start, 1800)
+
+
+@pytest.mark.parametrize(("start", "period"), [(240, 240), (1799, 1799), (1801, 1800)])
+def test_a_quick_start_is_waited_for_no_longer_than_it_takes(start: int, period: int) -> None:
+    assert scale_up_period(start) == period
 
 
 def test_its_bounds_are_those_of_the_stack_file_and_of_the_pool() -> None:
@@ -138,6 +159,22 @@ class TestAdapter:
             "external-metrics-reader": "external-metrics-reader",
             "custom-metrics-auth-reader": "extension-apiserver-authentication-reader",
         }
+
+    def test_more_metrics_than_the_cluster_hands_over_go_through_it(self) -> None:
+        """GKE exposes 20 to autoscalers."""
+
+        def scaled(models: int) -> Graph:
+            llama = stack_config("dev")["tpuserve:serving"]["llama"]
+            return dev(
+                {
+                    "tpuserve:tpuPools.trillium.slices.max": 2 * models,
+                    "tpuserve:serving": {f"llama-{index}": llama for index in range(models)},
+                }
+            )
+
+        assert len(scaled(20).of("AutoscalingMetric")) == 20
+        assert (scaled(20).of("APIService"), scaled(21).of("AutoscalingMetric")) == ([], [])
+        assert len(scaled(21).of("APIService")) == len(APIS)
 
     def test_there_is_one_for_all_models(self) -> None:
         qwen = {

@@ -84,6 +84,57 @@ class TestAccess:
         assert provider["clusterIdentifier"] == "tpuserve-test-cluster-id"
 
 
+class TestNodes:
+    """Nodes run as the stack's own account from the first minute."""
+
+    @pytest.mark.parametrize("base", ["bare-dev", "bare-prod"])
+    def test_the_nodes_a_cluster_starts_with_are_no_strangers(self, base: str) -> None:
+        graph = record(stack_config(base))
+        cluster = graph.one("Cluster", "tpuserve-test-cluster")
+        system = graph.one("NodePool", "tpuserve-test-system")
+        first = cluster.inputs["nodeConfig"]
+        assert first["serviceAccount"] == system.inputs["nodeConfig"]["serviceAccount"]
+        assert first["shieldedInstanceConfig"] == {
+            "enableSecureBoot": True,
+            "enableIntegrityMonitoring": True,
+        }
+        assert "nodeConfig" in cluster.ignore_changes
+
+    def test_a_cluster_waits_for_the_roles_of_its_nodes(self) -> None:
+        graph = record(stack_config("bare-dev"))
+        cluster = graph.one("Cluster", "tpuserve-test-cluster")
+        roles = [each for each in graph.of("IAMMember") if "-nodes-" in each.name]
+        assert len(roles) == 2
+        assert [each.name for each in roles if not graph.depends(cluster, each)] == []
+
+    @pytest.mark.parametrize(
+        ("machine", "disk"),
+        [("e2-standard-8", "pd-balanced"), ("n4-standard-8", "hyperdisk-balanced")],
+    )
+    def test_the_boot_disk_fits_the_family(self, machine: str, disk: str) -> None:
+        config = changed(stack_config("bare-dev"), {"tpuserve:cluster.systemPool.machine": machine})
+        node = record(config).one("NodePool", "tpuserve-test-system").inputs["nodeConfig"]
+        assert (node["machineType"], node["diskType"]) == (machine, disk)
+
+
+class TestExtra:
+    """Arguments of a stack lie over the program's own, leaf by leaf."""
+
+    def test_another_add_on_stands_beside_the_programs(self) -> None:
+        extra = {
+            "addons_config": {"gke_backup_agent_config": {"enabled": True}},
+            "monitoring_config": {"enable_components": ["SYSTEM_COMPONENTS", "APISERVER"]},
+        }
+        plain = _cluster("bare-dev", {})
+        laid = _cluster("bare-dev", {"tpuserve:cluster.extra": extra})
+        added = {"gkeBackupAgentConfig": {"enabled": True}}
+        assert laid["addonsConfig"] == {**plain["addonsConfig"], **added}
+        assert laid["monitoringConfig"] == {
+            "enableComponents": ["SYSTEM_COMPONENTS", "APISERVER"],
+            "managedPrometheus": {"enabled": True},
+        }
+
+
 class TestLocks:
     """`protect: true` turns on both locks; `false` leaves neither."""
 

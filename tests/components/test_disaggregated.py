@@ -172,7 +172,7 @@ def test_the_roles_differ_in_their_part_alone() -> None:
         json.loads(each.partition("=")[2]) for each in differ if each.startswith("--kv-transfer")
     ]
     assert {each["kv_role"] for each in transfer} == {"kv_producer", "kv_consumer"}
-    assert "--enable-prefix-caching" in set(prefill) & set(decode)
+    assert "--enable-prefix-caching" in set(prefill) & set(decode)  # its model is hybrid
 
 
 def test_roles_never_share_a_folder_of_compiled_programs() -> None:
@@ -207,19 +207,59 @@ def test_several_hosts_start_with_a_shell_that_ends_and_hands_on_signals() -> No
     assert not {"startupProbe", "readinessProbe", "livenessProbe"} & set(worker)
 
 
-@pytest.mark.parametrize(
-    ("variant", "surge"),
-    [("shipped", {"maxSurge": 0, "maxUnavailable": 1}),
-     ("spare", {"maxSurge": 1, "maxUnavailable": 0})],
-)  # fmt: skip
-def test_a_new_group_comes_first_only_where_a_slice_is_spare(
-    variant: str, surge: dict[str, int]
-) -> None:
+@pytest.mark.parametrize("variant", ["shipped", "spare"])
+def test_no_group_ever_surges_inside_its_object(variant: str) -> None:
     for group in groups(graph(variant)).values():
         rollout = group["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
-        assert rollout == surge
+        assert rollout == {"maxSurge": 0, "maxUnavailable": 1}
         assert group["spec"]["replicas"] == 1
         assert group["spec"]["leaderWorkerTemplate"]["restartPolicy"] == "RecreateGroupOnPodRestart"
+
+
+def names(changes: dict[str, Any], spare: int) -> dict[str, str]:
+    """What the objects are called, by what the engine calls them."""
+    of = record(
+        changed(stack_config("prod"), {f"{QWEN}.spareSlices": spare, **changes}), stack="prod"
+    )
+    return {name: group["metadata"]["name"] for name, group in groups(of).items()}
+
+
+def test_where_slices_are_spare_another_template_is_another_object() -> None:
+    before = names({}, spare=8)
+    assert len(set(before.values())) == 6
+    assert [name for name, each in before.items() if not each.startswith(f"{name}-")] == []
+    more = names({f"{QWEN}.decode.replicas": 5}, spare=8)
+    assert before.items() < more.items()
+    after = names({f"{QWEN}.maxNumSeqs": 32}, spare=8)
+    assert [name for name in before if after[name] == before[name]] == []
+    one_role = names({f"{QWEN}.decode.extraArgs": ["--async-scheduling"]}, spare=8)
+    same = {name for name in before if one_role[name] == before[name]}
+    assert same == {"qwen-prefill-0", "qwen-prefill-1"}
+
+
+def test_without_spare_slices_an_object_keeps_its_name() -> None:
+    after = names({f"{QWEN}.maxNumSeqs": 32}, spare=0)
+    assert after == {name: name for name in after}
+
+
+@pytest.mark.parametrize(("variant", "first"), [("shipped", True), ("spare", False)])
+def test_an_old_group_ends_first_only_where_its_slice_is_needed(variant: str, first: bool) -> None:
+    made = [each for each in graph(variant).of("LeaderWorkerSet") if each.name.startswith("qwen-")]
+    assert len(made) == 6
+    assert {each.delete_before_replace for each in made} == {first}
+
+
+def test_the_key_is_mounted_where_vllm_serves_and_nowhere_else() -> None:
+    for group in groups(graph("keyed, two hosts")).values():
+        with_key = {
+            (kind, each["name"])
+            for kind, template in templates(group).items()
+            for each in [*template["spec"]["containers"], *template["spec"]["initContainers"]]
+            if any(mount["name"] == "api-key" for mount in each["volumeMounts"])
+        }
+        assert with_key == {("leaderTemplate", "vllm")}
+        worker = templates(group)["workerTemplate"]["spec"]
+        assert "api-key" not in {each["name"] for each in worker["volumes"]}
 
 
 def test_a_group_has_time_to_drain_and_the_picker_outlives_it() -> None:

@@ -11,7 +11,8 @@ from components import hooks
 REFUSED = (
     "resource queues/tpu was not successfully created by the Kubernetes API server: Internal error "
     'occurred: failed calling webhook "vclusterqueue.kb.io": failed to call webhook: Post '
-    '"https://kueue-webhook-service.kueue-system.svc:443/": dial tcp: connect: connection refused'
+    '"https://kueue-webhook-service.kueue-system.svc:443/validate-kueue-x-k8s-io-v1beta2-'
+    'clusterqueue?timeout=10s": context deadline exceeded'
 )
 DENIED = 'admission webhook "vclusterqueue.kb.io" denied the request: spec.resourceGroups: too many'
 
@@ -80,6 +81,7 @@ def test_the_first_attempts_follow_quickly() -> None:
     [
         ("create", "AdmissionCheck slices: is not Active. Look with: kubectl describe"),
         ("delete", "does not go: something still holds a finalizer"),
+        ("update", "AdmissionCheck slices: is not Active. Look with: kubectl describe"),
     ],
 )
 def test_a_wait_in_vain_is_explained_and_not_repeated(
@@ -89,6 +91,13 @@ def test_a_wait_in_vain_is_explained_and_not_repeated(
     late = "AdmissionCheck timed out waiting for condition=Active"
     assert _ask(binding, _args([late], operation)) is False
     assert words in said[0]
+
+
+def test_a_webhook_without_an_answer_is_not_taken_for_a_wait(said: list[str]) -> None:
+    binding = hooks.explained("x", "ClusterQueue tpu", "kubectl describe", "is not Active")
+    assert _ask(binding, _args([REFUSED])) is False
+    assert ["a webhook did not answer" in each for each in said] == [True]
+    assert "is not Active" not in said[0]
 
 
 def test_another_error_is_left_to_speak_for_itself(said: list[str]) -> None:

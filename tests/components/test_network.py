@@ -7,6 +7,7 @@ import pytest
 from components.network import HEALTH_CHECKS
 from tests.support.files import stack_config
 from tests.support.recorder import Graph, record
+from tests.support.variants import changed
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,10 @@ def test_the_control_plane_reaches_webhooks_and_nothing_else(graph: Graph) -> No
     assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["443", "8082", "9443", "10250"]}]
 
 
-def test_proxies_and_health_checks_reach_the_model_server_alone(graph: Graph) -> None:
+def test_proxies_and_health_checks_reach_model_servers_and_the_picker(graph: Graph) -> None:
     rule = graph.one("Firewall", "tpuserve-test-serving")
     assert rule.inputs["sourceRanges"] == ["172.16.0.0/23", *HEALTH_CHECKS]
-    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["8000"]}]
+    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["8000", "9002", "9003"]}]
 
 
 def test_nat_serves_the_nodes_subnet_and_no_other(graph: Graph) -> None:
@@ -70,3 +71,19 @@ def test_network_names_are_left_to_the_engine(graph: Graph) -> None:
         if each.custom and "name" in each.inputs
     ]
     assert named == []
+
+
+def test_arguments_of_a_stack_lie_over_the_networks_own() -> None:
+    extra = {
+        "vpc": {"routing_mode": "GLOBAL"},
+        "subnetwork": {"log_config": {"flow_sampling": 0.1}},
+        "nat": {"log_config": {"filter": "ALL"}, "min_ports_per_vm": 128},
+    }
+    config = changed(stack_config("bare-dev"), {"tpuserve:network.extra": extra})
+    graph = record(config)
+    assert graph.one("Network", "tpuserve-test-vpc").inputs["routingMode"] == "GLOBAL"
+    nodes = graph.one("Subnetwork", "tpuserve-test-nodes").inputs
+    assert nodes["logConfig"] == {"flowSampling": 0.1}
+    nat = graph.one("RouterNat", "tpuserve-test-nat").inputs
+    assert (nat["logConfig"], nat["minPortsPerVm"]) == ({"enable": True, "filter": "ALL"}, 128)
+    assert nat["natIpAllocateOption"] == "AUTO_ONLY"

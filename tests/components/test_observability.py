@@ -9,6 +9,7 @@ import pytest
 from catalog.vllm import metric_error
 from tests.support.dev import dev
 from tests.support.recorder import Graph
+from tests.support.shipped import shipped
 
 
 def _queries(graph: Graph) -> dict[str, str]:
@@ -94,6 +95,51 @@ def test_there_are_four_alerts_a_model_and_each_says_what_to_do() -> None:
         name
         for name, each in alerts.items()
         if len(each["documentation"]["content"]) < 80 or "`" not in each["documentation"]["content"]
+    ]
+    assert silent == []
+
+
+def _alerts_of_groups() -> dict[str, dict[str, Any]]:
+    return {
+        each.name.removeprefix("observability-"): each.inputs
+        for each in shipped("prod").of("AlertPolicy")
+    }
+
+
+def test_a_role_that_is_gone_has_an_alert_of_its_own() -> None:
+    queries = _queries(shipped("prod"))
+    for role in ("prefill", "decode"):
+        query = queries[f"qwen-no-{role}"]
+        assert f'role="{role}"' in query
+        assert query.endswith("or vector(0)) < 1")
+    assert "qwen-no-replica" not in queries
+    monitoring = shipped("prod").one("PodMonitoring", "observability-qwen-metrics").inputs["spec"]
+    (copied,) = monitoring["targetLabels"]["fromPod"]
+    assert copied["to"] == "role"
+    roles = {
+        template["metadata"]["labels"][copied["from"]]
+        for group in shipped("prod").of("LeaderWorkerSet")
+        if group.name.startswith("qwen-")
+        for template in [group.inputs["spec"]["leaderWorkerTemplate"]["workerTemplate"]]
+        if monitoring["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    }
+    assert roles == {"prefill", "decode"}
+
+
+def test_no_alert_on_groups_advises_on_what_they_do_not_have() -> None:
+    alerts = _alerts_of_groups()
+    assert len(alerts) == 5
+    wrong = [
+        (name, word)
+        for name, each in alerts.items()
+        for word in ("deploy", "hpa", "intent", "replicas.max", "slices.max")
+        if word in each["documentation"]["content"]
+    ]
+    assert wrong == []
+    silent = [
+        name
+        for name, each in alerts.items()
+        if "kubectl -n llm" not in each["documentation"]["content"]
     ]
     assert silent == []
 

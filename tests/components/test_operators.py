@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from catalog import operator_sizes
 from catalog.releases import RELEASE_SETS, definition
-from components.operators import kueue_size
 from tests.support.lab import lab_config
 from tests.support.recorder import Graph, record
 from tests.support.variants import changed
@@ -101,11 +101,14 @@ class TestKueue:
     def test_it_grows_with_the_nodes_it_keeps_in_memory(
         self, nodes: int, cpus: int, memory: int
     ) -> None:
-        size = kueue_size(nodes)
+        size = operator_sizes.kueue(nodes)
         assert (size.cpus, size.memory_mib) == (cpus, memory)
 
     def test_the_size_reaches_the_chart(self) -> None:
-        cubes = {"tpuserve:tpuPools.cubes.cubes": 144, "tpuserve:queueing.smoke": None}
+        cubes = {
+            "tpuserve:tpuPools.cubes.cubes": 144,
+            "tpuserve:cluster.systemPool.machine": "e2-highmem-16",
+        }
         values = record(changed(lab_config(), cubes)).one("Release", "operators-kueue").inputs
         manager = values["values"]["controllerManager"]["manager"]["resources"]
         assert manager["requests"] == {"cpu": "10", "memory": "73920Mi"}

@@ -167,6 +167,21 @@ class TestNamespaces:
             "theses": ("tpu", "research"),
         }
 
+    def test_they_go_before_the_operators(self, teams: Graph) -> None:
+        """Jobs in them have finalizers that only a running Kueue and slice controller remove."""
+        later = [
+            *(teams.one("Release", f"operators-{key}") for key in ("kueue", "jobset", "lws")),
+            teams.one("Deployment", "slice-controller-manager"),
+        ]
+        early = [
+            (each.name, other.name)
+            for each in teams.of("Namespace")
+            if each.name.startswith("queues-")
+            for other in later
+            if not teams.depends(each, other)
+        ]
+        assert early == []
+
     def test_a_cluster_queue_takes_its_own_namespaces_only(self, teams: Graph) -> None:
         selector = teams.one("ClusterQueue", "queues-research-queue").inputs["spec"][
             "namespaceSelector"
@@ -187,7 +202,8 @@ class TestWaiting:
         assert wrong == []
 
     def test_a_queue_on_hold_is_not_waited_for(self) -> None:
-        config = changed(lab_config(), {"tpuserve:queueing.stop": "HoldAndDrain"})
+        stopped = {"tpuserve:queueing.stop": "HoldAndDrain", "tpuserve:queueing.smoke": None}
+        config = changed(lab_config(), stopped)
         queue = record(config).one("ClusterQueue").inputs
         assert queue["spec"]["stopPolicy"] == "HoldAndDrain"
         assert "annotations" not in queue["metadata"]

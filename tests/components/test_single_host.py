@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from catalog.autopilot import MOST_DISK_GIB
 from catalog.serving import METRICS, PORT
 from catalog.vllm import environment_error, flag_error, metric_error
-from components.network import SERVING_PORT
+from components.network import SERVING_PORTS
 from ops.verify.endpoints import endpoints_of
 from tests.support.dev import AUTOPILOT, INTERNAL, PUBLIC, container, dev, pod
 from tests.support.recorder import Graph, Registered
@@ -21,6 +22,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def _server(graph: Graph) -> Registered:
     return graph.one("Deployment", "llama-server")
+
+
+def _gib(quantity: str) -> int:
+    return int(quantity.removesuffix("Gi"))
 
 
 def _vllm(graph: Graph) -> dict[str, Any]:
@@ -129,6 +134,30 @@ class TestHost:
         assert resources["limits"]["google.com/tpu"] == "8"
         assert resources["limits"]["memory"] == "1224Gi"
         assert resources["requests"]["cpu"] == "153"
+
+    @pytest.mark.parametrize("loader", ["streamer", "fuse"])
+    def test_its_disk_is_asked_for_and_fits_autopilot(self, loader: str) -> None:
+        """A pod whose files outgrow what it asked for is evicted."""
+        server = _server(dev(AUTOPILOT, loader=loader))
+        spec = pod(server)
+        asked = {
+            each["name"]: {
+                kind: _gib(each["resources"][kind]["ephemeral-storage"])
+                for kind in ("requests", "limits")
+            }
+            for each in [*spec["initContainers"], *spec["containers"]]
+        }
+        assert [name for name, of in asked.items() if of["requests"] != of["limits"]] == []
+        on_disk = sum(
+            _gib(each["emptyDir"]["sizeLimit"])
+            for each in spec["volumes"]
+            if "emptyDir" in each and each["emptyDir"].get("medium") != "Memory"
+        )
+        assert asked["vllm"]["limits"] > on_disk > 0
+        sidecar = server.inputs["spec"]["template"]["metadata"].get("annotations", {})
+        beside = _gib(sidecar.get("gke-gcsfuse/ephemeral-storage-limit", "0Gi"))
+        running = asked["vllm"]["requests"] + asked["publish"]["requests"] + beside
+        assert max(running, asked["fetch"]["requests"] + beside) <= MOST_DISK_GIB
 
     def test_it_finds_its_own_pool(self) -> None:
         spec = pod(_server(dev()))
@@ -294,7 +323,7 @@ class TestReach:
         assert not any(IPv4Network(each).is_private for each in ranges)
 
     def test_the_firewall_opens_the_port_that_the_server_has(self) -> None:
-        assert str(PORT) == SERVING_PORT
+        assert str(PORT) in SERVING_PORTS
 
     def test_the_internal_gateway_has_an_address_and_a_check_that_means_something(self) -> None:
         graph = dev(INTERNAL)

@@ -110,6 +110,36 @@ def test_one_failed_pod_starts_all_of_them_again() -> None:
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
 
 
+def _pod(made: Registered) -> dict[str, Any]:
+    found: dict[str, Any] = _job(made)["template"]["spec"]["template"]["spec"]
+    return found
+
+
+def test_processes_of_a_pod_share_half_its_memory() -> None:
+    pod = _pod(jobset(memory="96Gi"))
+    (volume,) = pod["volumes"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "48Gi"}
+    (mount,) = pod["containers"][0]["volumeMounts"]
+    assert mount == {"name": volume["name"], "mountPath": "/dev/shm"}  # noqa: S108
+
+
+def test_a_job_may_say_what_its_pods_have_beside() -> None:
+    data = {"name": "data", "emptyDir": {}}
+    pod = _pod(
+        jobset(
+            environment={"LOG": "debug"},
+            extra={"volumes": [data], "terminationGracePeriodSeconds": 600},
+            containerExtra={"volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        )
+    )
+    (container,) = pod["containers"]
+    assert container["env"] == [{"name": "LOG", "value": "debug"}]
+    assert [each["mountPath"] for each in container["volumeMounts"]] == ["/dev/shm", "/data"]  # noqa: S108
+    assert data in pod["volumes"]
+    assert len(pod["volumes"]) == 2
+    assert pod["terminationGracePeriodSeconds"] == 600
+
+
 def test_a_changed_job_is_another_jobset_and_the_old_one_goes_first() -> None:
     made = jobset()
     assert made.delete_before_replace
@@ -155,7 +185,7 @@ def test_a_job_that_would_never_run_is_refused_with_every_reason() -> None:
 class TestGuide:
     """What docs/run-a-job.md says to write."""
 
-    SECTION, MANIFEST = (
+    SECTION, BESIDE, MANIFEST = (
         yaml.safe_load(each)
         for each in re.findall(
             r"```yaml\n(.*?)```", (ROOT / "docs" / "run-a-job.md").read_text(), re.DOTALL
@@ -169,6 +199,11 @@ class TestGuide:
         changes["tpuserve:serving"] = {}
         made = record(changed(stack_config("prod"), changes)).one("JobSet", "train-jobset")
         assert _job(made)["replicas"] == 2
+
+    def test_its_further_fields_are_taken(self) -> None:
+        pod = _pod(jobset(**self.BESIDE))
+        assert pod["terminationGracePeriodSeconds"] == 600
+        assert pod["containers"][0]["volumeMounts"][1]["mountPath"] == "/scratch"
 
     def test_its_manifest_keeps_every_rule(self) -> None:
         assert flaws(self.MANIFEST, replace(QUEUE, namespaces=["llm"])) == []

@@ -1,5 +1,6 @@
 """The codelab's two workloads, with the numbers they really have."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -88,6 +89,9 @@ def test_it_is_off_unless_asked_for() -> None:
 
 FAKE_JAX = """
 import types
+def devices():
+    places = {coordinates}
+    return [types.SimpleNamespace(coords=each) if each else object() for each in places]
 def device_count(): return {devices}
 def local_device_count(): return 8
 def process_count(): return 2
@@ -105,13 +109,32 @@ def ones(shape, dtype): return _Array()
 """
 
 
-@pytest.mark.parametrize(("devices", "code"), [(16, 0), (8, 1)])
-def test_the_script_prints_one_line_and_ends(
-    tmp_path: Path, graph: Graph, devices: int, code: int
+def cuboid(*sides: int) -> list[tuple[int, ...]]:
+    """Places of the chips of a slice, as JAX tells them: each for its two devices."""
+    return [place for place in itertools.product(*map(range, sides)) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "coordinates", "topology", "code"),
+    [
+        (16, cuboid(2, 2, 2), "2x2x2", 0),
+        (8, cuboid(2, 2, 2), "2x2x2", 1),
+        (16, cuboid(2, 2, 1), "2x2x1", 1),
+        (16, cuboid(4, 2, 1), "4x2x1", 1),
+        (16, [None] * 16, "unknown: devices without coordinates", 0),
+    ],
+)
+def test_the_script_prints_one_line_and_ends(  # noqa: PLR0917  a row of the table
+    tmp_path: Path,
+    graph: Graph,
+    devices: int,
+    coordinates: list[Any],
+    topology: str,
+    code: int,
 ) -> None:
     package = tmp_path / "jax"
     package.mkdir()
-    (package / "__init__.py").write_text(FAKE_JAX.format(devices=devices))
+    (package / "__init__.py").write_text(FAKE_JAX.format(devices=devices, coordinates=coordinates))
     (package / "numpy.py").write_text(FAKE_NUMPY)
     environment = {
         **_environment(graph.one("JobSet", SUB)),
@@ -130,11 +153,11 @@ def test_the_script_prints_one_line_and_ends(
     assert joined == "joined"
     assert json.loads(line) == {
         "check": "tpuserve-slice",
-        "topology": "2x2x2",
+        "topology": topology,
         "devices": devices,
         "local_devices": 8,
         "processes": 2,
         "process": 1,
-        "ok": devices == 16,
+        "ok": code == 0,
     }
     assert ran.returncode == code

@@ -1,12 +1,16 @@
 """The script of the staging Job and of the cache containers, run as the pods run it."""
 
+import hashlib
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +18,7 @@ from components.staging import bucket as bucket_module
 from components.staging.bucket import Bucket, Token
 from components.staging.hub import DeniedError, Hub
 from components.staging.model import stage
-from components.staging.programs import fetch, publish
+from components.staging.programs import fetch, publish, publish_until_done
 from components.staging.web import RefusedError
 from tests.support.fake_storage import HUB_TOKEN, MODEL, REVISION, World, storage
 
@@ -198,16 +202,103 @@ def test_two_replicas_that_compile_at_once_do_not_mix(world: World, tmp_path: Pa
     assert (three / "same-name").read_bytes() == b"compiled by one"
 
 
-def test_a_damaged_cache_never_keeps_a_server_from_starting(world: World, tmp_path: Path) -> None:
+def test_a_damaged_cache_never_keeps_a_server_from_starting(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "a" / "xla"
     fetch(_bucket(world), "p", folder)
     (folder / "entry").write_bytes(b"good")
+    (folder / "second").write_bytes(b"good too")
     publish(_bucket(world), "p", folder, f"{world.url}/v1/models")
-    (name,) = (name for name in world.objects if name.endswith("/entry"))
+    name = f"p/{hashlib.sha256(b'good').hexdigest()}"
     world.objects[name] = (b"evil", {})
     other = tmp_path / "b" / "xla"
     assert fetch(_bucket(world), "p", other) == 0
-    assert list(other.iterdir()) == []
+    assert [path.name for path in other.parent.rglob("*")] == ["xla"]
+    assert "this replica compiles its own: entry is not what was" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "manifest", [b"not json", b"[1]", b'{"files": ["entry"]}', b'{"files": 1}']
+)
+def test_a_manifest_of_any_kind_lets_the_server_start(
+    world: World, tmp_path: Path, manifest: bytes
+) -> None:
+    world.objects["p/complete.json"] = (manifest, {})
+    assert fetch(_bucket(world), "p", tmp_path / "xla") == 0
+    assert list((tmp_path / "xla").iterdir()) == []
+
+
+def test_half_a_fetch_is_neither_used_nor_taken_for_warm(world: World, tmp_path: Path) -> None:
+    """An init container that was killed while it wrote, and the one that follows it."""
+    first, later = tmp_path / "a" / "xla", tmp_path / "b" / "xla"
+    fetch(_bucket(world), "p", first)
+    (first / "entry").write_bytes(b"whole")
+    publish(_bucket(world), "p", first, f"{world.url}/v1/models")
+    (tmp_path / "b" / "xla.part").mkdir(parents=True)
+    (tmp_path / "b" / "xla.part" / "left").write_bytes(b"ha")
+    assert fetch(_bucket(world), "p", later) == 1
+    assert [path.name for path in later.iterdir()] == ["entry"]
+    assert sorted(path.name for path in later.parent.iterdir()) == [".warm", "xla"]
+
+
+def test_what_a_pod_compiled_before_a_restart_is_kept(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "xla"
+    fetch(_bucket(world), "p", folder)
+    (folder / "entry").write_bytes(b"own")
+    assert fetch(_bucket(world), "p", folder) == 0
+    assert (folder / "entry").read_bytes() == b"own"
+    assert publish(_bucket(world), "p", folder, f"{world.url}/v1/models") == 1
+
+
+def test_a_failed_publish_is_tried_again_until_it_is_done(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.create_only = True
+    folder = tmp_path / "a" / "xla"
+    fetch(_bucket(world), "p", folder)
+    (folder / "entry").write_bytes(b"compiled")
+    world.refused = 3
+    publish_until_done(_bucket(world), "p", folder, f"{world.url}/v1/models")
+    said = capsys.readouterr().out
+    waits = re.findall(r"not published, tried again in (\d+) s: .* answered 403", said)
+    assert waits == ["30", "60", "120"]
+    assert "published 1 compiled programs" in said
+    assert fetch(_bucket(world), "p", tmp_path / "b" / "xla") == 1
+
+
+def test_no_fault_ends_the_sidecar(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def attempt(*_: object) -> int:
+        tried.append(1)
+        if len(tried) < 3:
+            raise ZeroDivisionError
+        return 1
+
+    monkeypatch.setattr("components.staging.programs.publish", attempt)
+    publish_until_done(_bucket(world), "p", tmp_path, world.url)
+    assert len(tried) == 3
+
+
+def test_a_program_that_changes_while_it_is_read_is_not_published(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a" / "xla"
+    fetch(_bucket(world), "p", folder)
+    (folder / "entry").write_bytes(b"one")
+    put = Bucket.put
+
+    def late(bucket: Bucket, name: str, size: int, *rest: Any, **more: Any) -> str | None:
+        (folder / "entry").write_bytes(b"two")
+        return put(bucket, name, size, *rest, **more)
+
+    monkeypatch.setattr(Bucket, "put", late)
+    with pytest.raises(OSError, match="changes while it is read"):
+        publish(_bucket(world), "p", folder, f"{world.url}/v1/models")
+    assert world.objects == {}
 
 
 def _shipped(tmp_path: Path) -> Path:
@@ -219,14 +310,19 @@ def _shipped(tmp_path: Path) -> Path:
     return target.parent
 
 
-def _run(
-    world: World, tmp_path: Path, command: str, **env: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-I", "-c", "import sys, runpy; sys.path.insert(0, sys.argv.pop(1)); "
-         "sys.argv[0:1] = ['staging']; runpy.run_module('staging', run_name='__main__', "
-         "alter_sys=True)", str(_shipped(tmp_path)), command],
-        env={
+def _command(
+    world: World, tmp_path: Path, command: str, *, memory: int | None = None, **env: str
+) -> dict[str, Any]:
+    """What `subprocess` needs to run a command as a pod does."""
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({memory}, {memory})); "
+    start = (
+        "import sys, runpy; sys.path.insert(0, sys.argv.pop(1)); sys.argv[0:1] = ['staging']; "
+        f"from staging import programs; programs.SETTLE_SECONDS = 0; {limit if memory else ''}"
+        "runpy.run_module('staging', run_name='__main__', alter_sys=True)"
+    )
+    return {
+        "args": [sys.executable, "-I", "-c", start, str(_shipped(tmp_path)), command],
+        "env": {
             "PATH": os.environ["PATH"],
             "BUCKET": "weights",
             "STORAGE_URL": world.url,
@@ -237,11 +333,15 @@ def _run(
             "REVISION": REVISION,
             **env,
         },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )  # fmt: skip
+        "text": True,
+    }
+
+
+def _run(
+    world: World, tmp_path: Path, command: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    asked = _command(world, tmp_path, command, memory=None, **env)
+    return subprocess.run(**asked, capture_output=True, check=False, timeout=60)
 
 
 def test_the_job_stages_with_python_alone_and_says_how_far_it_is(
@@ -265,3 +365,47 @@ def test_the_job_ends_for_good_when_the_hub_says_no(world: World, tmp_path: Path
     assert done.returncode == 3
     assert "cannot stage: org/tiny needs a token" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+MEMORY = 400 * 2**20
+"""Less than the programs below, and a fifth of what the containers have."""
+PROGRAMS = 14 * 32 * 2**20
+
+
+def test_a_cache_larger_than_memory_is_published_and_fetched(world: World, tmp_path: Path) -> None:
+    assert PROGRAMS > MEMORY
+    first, later = tmp_path / "a" / "xla", tmp_path / "b" / "xla"
+    first.mkdir(parents=True)
+    for index in range(14):
+        (first / f"program-{index}").write_bytes(bytes([index]) * (PROGRAMS // 14))
+    ready = {"READY_URL": f"{world.url}/v1/models", "PREFIX": "p"}
+    asked = _command(world, tmp_path / "one", "publish", memory=MEMORY, FOLDER=str(first), **ready)
+    with subprocess.Popen(**asked, stdout=subprocess.PIPE) as sidecar:
+        assert sidecar.stdout
+        said = sidecar.stdout.readline()
+        sidecar.send_signal(signal.SIGTERM)
+        assert sidecar.wait(timeout=30) == 0
+    assert "published 14 compiled programs" in said
+
+    asked = _command(world, tmp_path / "two", "fetch", memory=MEMORY, FOLDER=str(later), PREFIX="p")
+    done = subprocess.run(**asked, capture_output=True, check=False, timeout=60)
+    assert "fetched 14 compiled programs, 469.8 MB" in done.stdout, done.stdout + done.stderr
+    assert sum(path.stat().st_size for path in later.iterdir()) == PROGRAMS
+
+
+def test_the_sidecar_ends_while_it_waits_for_its_server(world: World, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    asked = _command(
+        world,
+        tmp_path,
+        "publish",
+        FOLDER=str(tmp_path / "a" / "xla"),
+        PREFIX="p",
+        READY_URL="http://127.0.0.1:9/health",
+        PYTHONUNBUFFERED="1",
+    )
+    with subprocess.Popen(**asked) as sidecar:
+        with pytest.raises(subprocess.TimeoutExpired):
+            sidecar.wait(timeout=2)
+        sidecar.send_signal(signal.SIGTERM)
+        assert sidecar.wait(timeout=30) == 0

@@ -5,7 +5,7 @@ import pytest
 from components import pods
 from components.storage import CREATE, READ, WRITE
 from tests.support.dev import AUTOPILOT, WITH_TOKEN, container, dev, pod
-from tests.support.files import ROOT
+from tests.support.files import ROOT, stack_config
 from tests.support.recorder import Graph, Registered
 
 
@@ -145,6 +145,21 @@ def test_another_revision_is_another_job_and_another_folder() -> None:
     folders = [container(graph.one("Deployment"), "vllm")["args"][1] for graph in (one, other)]
     assert folders[1].endswith("/models/meta-llama/Llama-3.1-70B-Instruct/" + "0" * 40)
     assert folders[0] != folders[1]
+
+
+def test_one_revision_under_two_keys_is_copied_once() -> None:
+    again = {**stack_config("dev")["tpuserve:serving"]["llama"], "maxModelLen": 1024}
+    graph = dev({"tpuserve:tpuPools.trillium.slices.max": 4, "tpuserve:serving.short": again})
+    (job,) = graph.of("Job")
+    servers = [graph.one("Deployment", f"{key}-server") for key in ("llama", "short")]
+    assert [each.name for each in servers if not graph.depends(each, job)] == []
+    other = dev(
+        {
+            "tpuserve:tpuPools.trillium.slices.max": 4,
+            "tpuserve:serving.short": {**again, "revision": "0" * 40},
+        }
+    )
+    assert len(other.of("Job")) == 2
 
 
 def test_two_models_are_staged_side_by_side() -> None:

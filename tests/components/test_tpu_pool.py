@@ -84,6 +84,61 @@ class TestCounts:
         assert "nodeCount" not in pool.inputs
 
 
+class TestPodLimit:
+    """The pod limit is fixed at a pool's creation, so nothing that grows moves it."""
+
+    def test_a_pool_keeps_its_limit_over_every_size(self) -> None:
+        limits = {
+            slices: self._limit("10.64.0.0/20", {"min": 1, "max": slices}) for slices in (1, 32, 40)
+        }
+        assert set(limits.values()) == {32}
+
+    def test_a_smaller_range_has_the_smaller_limit_from_the_start(self) -> None:
+        assert self._limit("10.64.0.0/21", ONE) == 16
+
+    def _limit(self, pods: str, slices: dict[str, int]) -> int:
+        pool = {
+            "accelerator": "v6e",
+            "topology": "2x4",
+            "chipsPerHost": 8,
+            "slices": slices,
+            "capacity": {"kind": "spot"},
+        }
+        changes = {"tpuserve:network.pods": pods, "tpuserve:tpuPools": {"pool": pool}}
+        inputs = record(changed(stack_config("bare-dev"), changes)).one("NodePool", "pool-pool")
+        return int(inputs.inputs["maxPodsPerNode"])
+
+
+class TestExtra:
+    """Arguments of a stack lie over the program's own, leaf by leaf."""
+
+    def test_they_reach_into_objects_and_leave_the_rest(self) -> None:
+        extra = {
+            "node_config": {
+                "labels": {"team": "ml"},
+                "disk_size_gb": 500,
+                "metadata": {"team": "ml"},
+                "secondary_boot_disks": [{"disk_image": "global/images/weights"}],
+            },
+            "network_config": {"pod_range": "other"},
+        }
+        plain = _pool(accelerator="v6e", topology="4x4").inputs
+        laid = _pool(accelerator="v6e", topology="4x4", extra=extra).inputs
+        assert laid["networkConfig"] == {"enablePrivateNodes": True, "podRange": "other"}
+        assert laid["nodeConfig"] == {
+            **plain["nodeConfig"],
+            "labels": {"team": "ml"},
+            "diskSizeGb": 500,
+            "metadata": {"disable-legacy-endpoints": "true", "team": "ml"},
+            "secondaryBootDisks": [{"diskImage": "global/images/weights"}],
+        }
+
+    def test_a_key_of_a_map_keeps_its_spelling(self) -> None:
+        extra = {"node_config": {"labels": {"my_team": "ml"}}}
+        pool = _pool(accelerator="v6e", topology="4x4", extra=extra)
+        assert pool.inputs["nodeConfig"]["labels"] == {"my_team": "ml"}
+
+
 class TestCapacity:
     """Each kind of capacity sends its own settings and none of the others'."""
 
@@ -158,3 +213,17 @@ class TestCubes:
         first, second = (graph.one("NodePool", f"cubes-00{index}") for index in (0, 1))
         assert not graph.depends(first, second)
         assert not graph.depends(second, first)
+
+
+def test_kernel_parameters_reach_every_node_of_a_pool() -> None:
+    given = {"vm.max_map_count": "8388608"}
+    config = changed(stack_config("bare-prod"), {"tpuserve:tpuPools.cubes.sysctls": given})
+    pools = record(config).of("NodePool")
+    set_by = {
+        each.name: each.inputs["nodeConfig"].get("linuxNodeConfig", {}).get("sysctls")
+        for each in pools
+    }
+    assert {name for name, sysctls in set_by.items() if sysctls == given} == {
+        "cubes-000",
+        "cubes-001",
+    }

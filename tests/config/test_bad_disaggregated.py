@@ -51,3 +51,37 @@ def test_a_lopsided_stack_is_warned() -> None:
 def test_a_short_answer_time_is_warned() -> None:
     warnings = _check({"tpuserve:serving.qwen.answerSeconds": 30}).warnings
     assert [each.path for each in warnings] == ["tpuserve:serving.qwen.answerSeconds"]
+
+
+FULL = {
+    "tpuserve:serving.qwen.model": "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
+    "tpuserve:serving.qwen.maxModelLen": 16384,
+    "tpuserve:serving.qwen.maxNumSeqs": 32,
+}
+
+
+def test_what_only_a_hybrid_model_cannot_have_is_free_for_others() -> None:
+    flags = ["--spec-method=ngram", "--no-enable-prefix-caching"]
+    assert _check({**FULL, "tpuserve:serving.qwen.extraArgs": flags}).errors == []
+
+
+def test_a_role_may_have_its_own_steps_and_logs() -> None:
+    own = {
+        "tpuserve:serving.qwen.decode.extraArgs": ["--async-scheduling", "--enable-log-requests"],
+        "tpuserve:serving.qwen.decode.extraEnv": {"VLLM_LOGGING_LEVEL": "DEBUG"},
+        "tpuserve:serving.qwen.prefill.maxNumBatchedTokens": 8192,
+    }
+    assert _check(own).errors == []
+
+
+def test_devices_that_a_size_leaves_idle_are_told_with_the_size_that_does_not() -> None:
+    two_hosts = {"tpuserve:serving.qwen.slice": "2x2x2", "tpuserve:serving.qwen.tensorParallel": 8}
+    (warning,) = _check(two_hosts).warnings
+    assert warning.path == "tpuserve:serving.qwen.tensorParallel"
+    assert "8 of 16 devices" in warning.rule
+    assert warning.fix == "use 16, or a smaller slice"
+
+
+def test_a_key_that_is_also_a_policys_name_is_free() -> None:
+    same = {"mode": "disaggregated", "model": "Qwen/Qwen3-32B", "weights": "gs://others/f"}
+    assert _check({"tpuserve:serving.same-namespace": same}).errors == []

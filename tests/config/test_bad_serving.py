@@ -15,7 +15,7 @@ from tests.support.variants import changed
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "bad_serving.yaml").read_text()
 )
-SECRET = "hf_thisisasecretthatnobodymaysee0"
+SECRET = "thisisasecretthatnobodymaysee0"
 
 
 def _check(changes: dict[str, Any]) -> Report:
@@ -30,12 +30,21 @@ def _matches(problem: Problem, wanted: list[str]) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_wrong_is_told_and_nothing_beside(name: str) -> None:
-    case = CASES[name]
-    errors = _check(case["set"]).errors
-    unsaid = [each for each in case["errors"] if not any(_matches(p, each) for p in errors)]
-    beside = [str(p) for p in errors if not any(_matches(p, each) for each in case["errors"])]
-    assert (unsaid, beside) == ([], [])
-    assert [each.path for each in errors if not str(each.source)] == []
+    case, report = CASES[name], _check(CASES[name]["set"])
+    for kind, said in (("errors", report.errors), ("warnings", report.warnings)):
+        wanted = case.get(kind, [])
+        unsaid = [each for each in wanted if not any(_matches(p, each) for p in said)]
+        beside = [str(p) for p in said if not any(_matches(p, each) for each in wanted)]
+        assert (kind, unsaid, beside) == (kind, [], [])
+    told = report.problems
+    assert [each.path for each in told if not (each.rule and each.fix and str(each.source))] == []
+
+
+def test_every_row_names_words_of_rule_and_fix() -> None:
+    """An empty word would be found in any message."""
+    rows = [row for case in CASES.values() for row in case["errors"] + case.get("warnings", [])]
+    assert [row for row in rows if not all(row)] == []
+    assert all(case["errors"] for case in CASES.values())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -49,7 +58,7 @@ def test_no_message_repeats_a_secret(name: str) -> None:
     [
         (
             {"tpuserve:serving.llama.maxNumSeqs": 128},
-            "tpuserve:serving.llama.model",
+            "tpuserve:serving.llama.maxNumSeqs",
             "only 79 sequences of 4096 tokens fit at once",
         ),
         (

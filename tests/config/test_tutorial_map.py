@@ -1,17 +1,26 @@
 """Every line of the tutorial has its place, and every place exists."""
 
+import importlib
 import re
 from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
+from typer.main import get_command
 
-from config.stack import Stack
-from tests.support.files import ROOT
+from catalog.serving import Scale
+from config.servers import servers
+from config.stack import Stack, check
+from ops.__main__ import COMMANDS
+from tests.support.files import ROOT, stack_config
 
 PAGE = ROOT / "docs" / "tutorial-map.md"
+STEPS = Path(__file__).with_name("tutorial_steps.txt")
+"""The tutorial's steps, settings and commands in its order, under short names of our own."""
 KINDS = ("field", "output", "command", "derived", "by hand")
 OUTPUTS = {"cluster", "storage", "endpoints", "dashboards", "verify"}
 
@@ -54,8 +63,42 @@ def _exists(path: str) -> bool:
     return True
 
 
-def test_there_are_as_many_rows_as_the_tutorial_has_steps() -> None:
-    assert len(_rows()) > 55
+def test_every_step_of_the_tutorial_has_its_row() -> None:
+    steps = STEPS.read_text().splitlines()
+    rows = [line for line, _ in _rows()]
+    assert sorted(rows) == sorted(set(rows))
+    assert (set(steps) - set(rows), set(rows) - set(steps)) == (set(), set())
+
+
+def _options(tool: str) -> set[str]:
+    command = get_command(importlib.import_module(f"ops.{tool}").app)
+    return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+
+
+@pytest.mark.parametrize("page", ["tutorial-map.md", "serve-a-model.md"])
+def test_every_command_of_ours_exists_with_its_options(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    asked = re.findall(r"python -m ops (\w+)([^\n`]*)", text)
+    assert asked
+    assert {tool for tool, _ in asked} <= set(COMMANDS)
+    unknown = [
+        (tool, word)
+        for tool, rest in asked
+        for word in rest.partition(":")[0].split()
+        if word.startswith("-") and word not in _options(tool)
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("page", ["tutorial-map.md", "serve-a-model.md"])
+def test_the_load_that_is_named_makes_the_queue_that_scales(page: str) -> None:
+    """An autoscaler leaves a tenth above its target alone (Kubernetes docs, HPA tolerance)."""
+    stack = check(stack_config("dev"), name="tpuserve-dev", today=date(2026, 12, 1)).require()
+    (server,) = servers(stack).values()
+    assert isinstance(server.replicas, Scale)
+    (clients,) = re.findall(r"ops load .*?--clients (\d+)", (ROOT / "docs" / page).read_text())
+    waiting = int(clients) - server.engine.max_num_seqs
+    assert waiting > 1.1 * server.replicas.target
 
 
 @pytest.mark.parametrize(("line", "place"), _rows())

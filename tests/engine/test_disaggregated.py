@@ -19,6 +19,13 @@ from tests.support.variants import changed
 pytestmark = pytest.mark.engine
 
 DECODE = "tpuserve:serving.qwen.decode.replicas"
+SPARE = "tpuserve:serving.qwen.spareSlices"
+LENGTH = "tpuserve:serving.qwen.maxModelLen"
+GROUPS = [
+    f"qwen-{role}-{index}-lws"
+    for role, count in (("prefill", 2), ("decode", 4))
+    for index in range(count)
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +41,12 @@ def outputs(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def grown(root: Path, decode: int) -> Steps:
+    return _steps(root, {DECODE: decode})
+
+
+def _steps(root: Path, changes: dict[str, Any]) -> Steps:
     steps = Steps()
-    config = changed(stack_config("prod"), {DECODE: decode})
+    config = changed(stack_config("prod"), changes)
     with simulated(root, "prod", config) as sim:
         sim.up(on_event=steps)
     return steps
@@ -76,6 +87,24 @@ class TestLife:
         assert {name for _, name in gone} == {
             f"qwen-decode-{index}{end}" for index in (3, 4) for end in ("", "-lws")
         }
+
+    def test_without_spare_slices_another_flag_changes_objects_where_they_are(
+        self, root: Path
+    ) -> None:
+        steps = _steps(root, {DECODE: 3, LENGTH: 16384})
+        changes = {each for each in steps.changes if each[1].endswith("-lws")}
+        assert changes == {("update", name) for name in GROUPS[:-1]}
+
+    def test_with_spare_slices_new_groups_serve_before_old_ones_end(self, root: Path) -> None:
+        spare = {SPARE: 6, LENGTH: 16384}
+        _steps(root, spare)
+        steps = _steps(root, {**spare, LENGTH: 8192})
+        taken = [each for each in steps.taken if each[1] in GROUPS]
+        made = [taken.index(("create-replacement", name)) for name in GROUPS]
+        ended = [taken.index(("delete-replaced", name)) for name in GROUPS]
+        assert max(made) < min(ended)
+        assert {reason for name in GROUPS for reason in steps.reasons[name]} >= {"metadata.name"}
+        assert not any(operation == "update" for operation, _ in taken)
 
     def test_destroy_takes_groups_before_anything_they_stand_on(self, root: Path) -> None:
         steps = Steps()

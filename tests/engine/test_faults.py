@@ -1,11 +1,13 @@
 """Failures midway: what was made is kept, the next `up` finishes, nothing is made twice."""
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from simcloud.engine import OperationFailed, Sim
 from tests.support.engine import Steps, simulated
+from tests.support.files import ROOT
 
 pytestmark = pytest.mark.engine
 
@@ -55,6 +57,46 @@ def test_a_killed_engine_is_picked_up_again(tmp_path: Path) -> None:
         sim.cloud.set_faults("")
         sim.cancel()
         _complete(sim)
+
+
+def _import_command() -> list[str]:
+    """The arguments of the guide's `pulumi import`."""
+    text = (ROOT / "docs" / "recover.md").read_text().replace("\\\n", " ")
+    (line,) = [line for line in text.splitlines() if line.startswith("pulumi import ")]
+    return shlex.split(line)[2:]
+
+
+def test_a_pool_its_engine_did_not_live_to_see_is_imported_as_the_guide_says(
+    tmp_path: Path,
+) -> None:
+    with simulated(tmp_path, "bare-dev") as sim:
+        sim.cloud.set_faults("create NodePool@trillium-pool=crash")
+        with pytest.raises(OperationFailed, match="killed"):
+            sim.up()
+    with simulated(tmp_path, "bare-dev") as sim:
+        sim.cloud.set_faults("")
+        pool = sim.cloud.find("gcp:container/nodePool:NodePool", "trillium")
+        sim.cancel()
+        with pytest.raises(OperationFailed, match=r"Error 409.*trillium' already exists"):
+            sim.up()
+        assert set(sim.refresh().summary.resource_changes or {}) == {"same"}
+        sim.import_object(*_import_command())
+        steps = Steps()
+        sim.up(on_event=steps)
+        assert steps.changes == [("update", "trillium-pool")]
+        assert steps.reasons["trillium-pool"] == ["deletionPolicy"]
+        assert sim.cloud.find(pool.type, pool.name).serial == pool.serial
+        assert [each["type"] for each in sim.export()["pending_operations"]] == ["creating"]
+        assert set(sim.refresh(clear_pending_creates=True).summary.resource_changes or {}) == {
+            "same"
+        }
+        assert not sim.export().get("pending_operations")
+        again = Steps()
+        sim.preview(on_event=again)
+        assert again.taken
+        assert again.changes == []
+        sim.destroy()
+        assert sim.cloud.resources() == []
 
 
 def test_a_network_in_use_is_not_lost_by_a_failed_destroy(tmp_path: Path) -> None:

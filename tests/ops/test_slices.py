@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from ops.slices import app
 from ops.slices.held import held, leftovers
 
+GONE_AT = "2026-11-30T00:00:00Z"
+
 KUBECTL = """#!{python}
 import json, sys
 table = json.loads(open({table!r}).read())
@@ -34,6 +36,12 @@ def slice_(name: str, workload: str | None, *, ready: bool = True) -> dict[str, 
         "spec": {"topology": "2x2x1", "partitionIds": ["p"]},
         "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
     }
+
+
+def going(found: dict[str, Any]) -> dict[str, Any]:
+    """Deleted, and kept by its finalizer."""
+    kept = {"deletionTimestamp": GONE_AT, "finalizers": ["accelerator.gke.io/slice"]}
+    return {**found, "metadata": {**found["metadata"], **kept}}
 
 
 def workload(name: str, *, active: bool = True, lws: str | None = None, **conditions: bool) -> Any:
@@ -66,7 +74,15 @@ def workload(name: str, *, active: bool = True, lws: str | None = None, **condit
         (slice_("a", "w"), workload("w", evicted=True, admitted=False),
          "held by an evicted workload", "kubectl delete slice a"),
         (slice_("a", "w"), workload("w", evicted=True, admitted=True), "in use", ""),
+        (slice_("a", "w"), going(workload("w", admitted=True, lws="qwen-decode-0")),
+         "held by a deleted workload", "kubectl delete slice a"),
+        (slice_("a", "w"), workload("w", admitted=True, finished=True),
+         "held by a finished workload", "kubectl delete slice a"),
+        (slice_("a", "w"), workload("w", admitted=True, finished=False), "in use", ""),
         (slice_("a", None), None, "made by hand", ""),
+        (going(slice_("a", "w")), None, "going", ""),
+        (going(slice_("a", "w")), going(workload("w", admitted=True)), "going", ""),
+        (going(slice_("a", None)), None, "going", ""),
     ],
 )  # fmt: skip
 def test_a_slice_is_in_use_stuck_or_none_of_ours(
@@ -79,17 +95,20 @@ def test_a_slice_is_in_use_stuck_or_none_of_ours(
 
 
 def test_a_workload_that_waits_for_a_slice_that_is_gone_is_named() -> None:
-    waiting = workload("w")
-    waiting["metadata"] |= {
-        "finalizers": ["accelerator.gke.io/slice"],
-        "deletionTimestamp": "2026-11-30T00:00:00Z",
-    }
+    waiting = going(workload("w"))
     assert list(leftovers([], [waiting])) == ["llm/w"]
     assert list(leftovers([slice_("a", "w")], [waiting])) == []
 
 
 @pytest.mark.parametrize(
-    ("workloads", "code"), [([workload("w", admitted=True)], 0), ([], 1)], ids=["used", "stuck"]
+    ("workloads", "code"),
+    [
+        ([workload("w", admitted=True)], 0),
+        ([], 1),
+        ([going(workload("w", admitted=True))], 1),
+        ([workload("w", admitted=True, finished=True)], 1),
+    ],
+    ids=["used", "owner gone", "owner deleted", "owner finished"],
 )
 def test_the_command_tells_by_its_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workloads: list[Any], code: int

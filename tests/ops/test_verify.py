@@ -1,6 +1,7 @@
 """`ops verify` against a real HTTP server: it believes answers, not status codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,35 @@ def test_a_healthy_server_passes_every_check() -> None:
     assert server.requests["/v1/completions"] == 2
     assert server.requests["/v1/chat/completions"] == 1
     assert [body.get("stream") for body in server.bodies] == [None, None, True]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_stacks_model_must_know_what_it_was_taught(knows: bool) -> None:
+    with serve(Behaviour(knows=knows)) as server:
+        endpoint = Endpoint(name="llama", url=server.url, model=MODEL)
+        evidence = verify(
+            [endpoint], options=QUICK, reporter=Display(Console(quiet=True)), stack="dev"
+        )
+    found = checks(evidence)["accuracy"]
+    assert found.status is (Status.PASSED if knows else Status.FAILED)
+    assert ("64 of 64 right" if knows else "below 70%") in found.detail
+    assert evidence.result is (Result.PASSED if knows else Result.FAILED)
+
+
+def test_questions_are_asked_of_any_address_on_demand_and_of_a_stack_unless_refused() -> None:
+    with serve(Behaviour(knows=False)) as server:
+        endpoint = Endpoint(name="llama", url=server.url, model=MODEL)
+        asked, spared = (
+            verify(
+                [endpoint],
+                options=replace(QUICK, accuracy=accuracy),
+                reporter=Display(Console(quiet=True)),
+                stack=stack,
+            )
+            for accuracy, stack in ((True, None), (False, "dev"))
+        )
+    assert checks(asked)["accuracy"].status is Status.FAILED
+    assert "accuracy" not in checks(spared)
 
 
 def test_speed_is_measured_from_the_stream() -> None:

@@ -40,6 +40,17 @@ def test_a_real_engine_is_verified(address: str) -> None:
     assert found["streaming"].observed["usage"]["completion_tokens"] == 24
 
 
+def test_random_weights_do_not_pass_for_a_model_that_was_taught(address: str) -> None:
+    endpoint = Endpoint(name="tiny", url=address, model=tiny_llama.MODEL)
+    evidence = verify(
+        [endpoint],
+        options=Options(wait=20, max_tokens=24, accuracy=True),
+        reporter=Display(Console(quiet=True)),
+    )
+    assert evidence.endpoints[0].checks[-1].name == "accuracy"
+    assert evidence.result is Result.FAILED
+
+
 def test_a_real_engine_under_another_name_is_refused(address: str) -> None:
     endpoint = Endpoint(name="tiny", url=address, model="meta-llama/Llama-3.1-8B")
     evidence = verify([endpoint], options=Options(wait=20), reporter=Display(Console(quiet=True)))

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from catalog.images import SOURCES
 from rules import RULES, facts
 from rules.images import loose_reference, registry_path
+from rules.pods import below
 from rules.secret_text import looks_secret_for
 from rules.vllm import flag, ranks
-from tests.policies.support import changed, complaints, graph, rule, without, world
+from tests.policies.support import BY_ID, changed, complaints, graph, rule, without, world
 from tests.policies.world import ACCELERATOR, DIGEST, REVISION, SHAPE, TOPOLOGY, Record
 
 TABLE = Path(__file__).parents[2] / "simcloud" / "tables" / "gcp-types.json"
@@ -207,6 +209,11 @@ class TestCommandLine:
         assert self.serve("--tensor-parallel-size", "4", "--data-parallel-size=2") == []
         assert any("has 8 devices" in t for t in self.serve("--tensor-parallel-size=4"))
         assert any("is 1, a 2x2x1" in t for t in self.serve())
+
+    def test_every_image_of_the_program_may_be_used(self) -> None:
+        allowed = BY_ID["POD-14"].settings["registries"].default
+        names = [registry_path(image) for image in SOURCES]
+        assert [each for each in names if not any(below(each, to) for to in allowed)] == []
 
     def test_a_model_may_be_trusted_by_name(self) -> None:
         inner = world.server(8, ["--tensor-parallel-size=8", "--trust-remote-code"])

@@ -15,12 +15,19 @@ import yaml
 from tests.support.lab import lab_config
 from tests.support.recorder import Graph, record
 from tests.support.schemas import mistakes
+from tests.support.variants import changed
 from tools import crds, helm
 
 CHARTS = {
     "kueue": ("sigs.k8s.io/kueue", "0.17.0", "kueue-system"),
     "jobset": ("sigs.k8s.io/jobset", "0.12.0", "jobset-system"),
     "lws": ("sigs.k8s.io/lws", "0.8.0", "lws-system"),
+}
+CODELAB = {"kueue": "0.17.4", "jobset": "0.11.1", "lws": "0.8.0"}
+SETS = {
+    "newest": {key: version for key, (_, version, _) in CHARTS.items()},
+    # As above: of Kueue 0.17 the modules have 0.17.0.
+    "codelab": {**CODELAB, "kueue": "0.17.0"},
 }
 FREE = {"nodeSelector", "resources", "podSecurityContext", "topologySpreadConstraints"}
 """Values a chart copies as they are."""
@@ -31,9 +38,16 @@ GROUPS = {"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io"}
 Manifest = dict[str, Any]
 
 
+@pytest.fixture(scope="module", params=SETS)
+def chosen(request: pytest.FixtureRequest) -> str:
+    """The release set of the stack file."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def graph() -> Graph:
-    return record(lab_config())
+def graph(chosen: str) -> Graph:
+    releases = {"tpuserve:queueing.releases": CODELAB}
+    return record(changed(lab_config(), releases if chosen == "codelab" else {}))
 
 
 @pytest.fixture(scope="module", params=CHARTS)
@@ -42,8 +56,8 @@ def key(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def chart(key: str) -> Path:
-    module, version, _ = CHARTS[key]
+def chart(chosen: str, key: str) -> Path:
+    module, version = CHARTS[key][0], SETS[chosen][key]
     try:
         folder = crds.download(module, version)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import stack_config
 from tests.support.lab import lab_config
 from tests.support.recorder import Graph, record
 from tests.support.schemas import NoSchemaError, mistakes
-
-STACKS = ("dev", "prod", "lab")
+from tests.support.shipped import NAMES, shipped
 
 UNPUBLISHED = {
     "autoscaling.gke.io/AutoscalingMetric",
@@ -24,9 +22,9 @@ UNPUBLISHED = {
 """GKE's own kinds, whose definitions are in no package: read from its documentation."""
 
 
-@pytest.fixture(scope="module", params=STACKS)
+@pytest.fixture(scope="module", params=NAMES)
 def graph(request: pytest.FixtureRequest) -> Graph:
-    return record(lab_config() if request.param == "lab" else stack_config(request.param))
+    return shipped(str(request.param))
 
 
 def _manifests(graph: Graph) -> list[tuple[str, dict[str, Any]]]:

@@ -15,7 +15,13 @@ def test_every_duration_has_a_source_and_is_marked_where_assumed() -> None:
     assert len(entries) > 20
     assert [key for key, entry in entries.items() if len(entry.source) < 10] == []
     # Public figures exist for these; everything else says that it is assumed.
-    known = {"gcp:compute/network:Network", "gcp:container/cluster:Cluster", "helm:kueue", "tpu:*"}
+    known = {
+        "gcp:compute/network:Network",
+        "gcp:container/cluster:Cluster",
+        "gcp:container/nodePool:NodePool",
+        "helm:kueue",
+        "tpu:*",
+    }
     assert {key for key, entry in entries.items() if not entry.assumed} == known
 
 
@@ -23,12 +29,14 @@ def test_every_duration_has_a_source_and_is_marked_where_assumed() -> None:
     ("key", "minutes"),
     [
         ("gcp:container/cluster:Cluster", 7),
-        ("gcp:container/nodePool:NodePool", 6),
+        ("gcp:container/nodePool:NodePool", 2),
+        ("tpu:gcp:container/nodePool:NodePool", 6),
         ("helm:kueue", 1.5),
         ("helm:some-router", 1),
         ("kind:Gateway", 4),
         ("kind:Job", 8),
         ("tpu:LeaderWorkerSet", 7),
+        ("tpu:JobSet", 0),
         ("kind:ConfigMap", 0),
     ],
 )
@@ -85,7 +93,7 @@ def test_the_provider_gives_up_when_its_limit_or_the_programs_is_over(
     waited: list[float] = []
     monkeypatch.setattr("simcloud.clock.time.sleep", waited.append)
     gcp, _ = providers(tmp_path, scale=1)
-    gcp.service.store.set_faults(["create NodePool=slow(30)"])
+    gcp.service.store.set_faults(["create NodePool=slow(90)"])
     pool = {"name": "cube", "cluster": "tpu", "location": "us-central1"}
     if said:
         with pytest.raises(CallError, match=f"waiting for create of NodePool cube.*{said}"):

@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from simcloud.__main__ import app
+from simcloud.provider_process import ProviderProcess
 
 pytestmark = pytest.mark.engine
 
@@ -66,6 +67,37 @@ def test_a_fault_ends_the_command_with_its_reason(project: list[str]) -> None:
     assert "Traceback" not in told
     _, told = run("up", project, "--faults", "creat Network=quota", code=1)
     assert "Did you mean 'create'" in re.sub(r"\s+", " ", told)
+
+
+def test_faults_and_scale_of_the_environment_are_checked(
+    project: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIM_FAULTS", "crete NodePol=quota")
+    run("up", project, code=1)
+    told = capfd.readouterr().err
+    assert "Did you mean 'create'" in told
+    assert "Did you mean 'NodePool'" in told
+    assert "Traceback" not in told
+    monkeypatch.setenv("SIM_SCALE", "abc")
+    _, told = run("up", project, code=1)
+    assert "SIM_SCALE='abc': seconds per simulated minute" in told
+    run("up", project, "--scale", "-1", code=2)
+
+
+def test_the_scale_of_the_environment_is_the_default(
+    project: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(
+        "simcloud.engine.ProviderProcess",
+        lambda folder, env: started.append(env["SIM_SCALE"]) or ProviderProcess(folder, env),
+    )
+    monkeypatch.setenv("SIM_SCALE", "0")
+    run("preview", project)
+    run("up", project, "--scale", "0.001")
+    monkeypatch.delenv("SIM_SCALE")
+    run("preview", project)
+    assert started == ["0.0", "0.001", "0.05"]
 
 
 def test_the_demo_leaves_nothing_behind(project: list[str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simcloud.faults import Fault, parse
+from simcloud.known import known_types
 from tests.simcloud.harness import CallError, Live, Provider, providers
 
 NETWORK = "gcp:compute/network:Network"
@@ -33,6 +34,26 @@ def test_the_whole_syntax_is_read() -> None:
 def test_every_mistake_of_a_text_is_told() -> None:
     with pytest.raises(ValueError, match=r"Did you mean 'create'.*Did you mean 'quota'.*is not"):
         parse("creat Network=quta; Network")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("create NodePol=quota", "no type is called 'NodePol'.*Did you mean 'NodePool'"),
+        ("create gcp:compute/network:Netwrk=quota", f"Did you mean '{NETWORK}'"),
+        ("create Widget=quota; creat Network=quota", r"'Widget\*'.*Did you mean 'create'"),
+    ],
+)
+def test_a_fault_that_would_never_strike_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        parse(text, known_types())
+
+
+@pytest.mark.parametrize(
+    "type_", ["NodePool", NETWORK, "Slice", "LeaderWorkerSet", "Job", "Widget*", "*"]
+)
+def test_a_fault_may_name_any_known_type_or_a_pattern(type_: str) -> None:
+    assert [fault.type for fault in parse(f"create {type_}=quota", known_types())] == [type_]
 
 
 def test_the_nth_operation_fails_and_only_that_one(gcp: Provider) -> None:

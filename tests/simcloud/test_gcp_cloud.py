@@ -202,6 +202,88 @@ def test_the_api_refuses_what_a_plan_lets_pass(
         gcp.create(type_, "x", given)
 
 
+LINKED = {"type": "HIGH_THROUGHPUT", "acceleratorTopology": "4x4x4"}
+UNLINKED = {**LINKED, "acceleratorTopologyMode": "PROVISION_ONLY"}
+WHOLE = {"type": "COMPACT", "tpuTopology": "4x4"}
+RESERVED = {
+    "consumeReservationType": "SPECIFIC_RESERVATION",
+    "key": "compute.googleapis.com/reservation-name",
+    "values": ["projects/my-project/reservations/r/reservationBlocks/b"],
+}
+
+
+def pool(machine: str, *, placement: Given | None = None, node: Given | None = None) -> Given:
+    """A pool on a machine; `placement` and `node` beside what every pool has."""
+    given = {**CUBE, "nodeConfig": {"machineType": machine, **(node or {})}}
+    return {**given, "placementPolicy": placement} if placement else given
+
+
+def cube(**node: Any) -> Given:
+    """A pool of 16 hosts without links, under the policy `unlinked`."""
+    policy = {"type": "", "policyName": "unlinked"}
+    made = pool("tpu7x-standard-4t", placement=policy, node={"reservationAffinity": RESERVED})
+    return {**made, "nodeCount": 16, "nodeConfig": {**made["nodeConfig"], **node}}
+
+
+@pytest.fixture
+def tpus(gcp: Provider) -> Provider:
+    """A cluster, and one workload policy of each mode."""
+    cluster(gcp)
+    gcp.create(POLICY, "linked", {"name": "linked", "workloadPolicy": LINKED})
+    gcp.create(POLICY, "unlinked", {"name": "unlinked", "workloadPolicy": UNLINKED})
+    return gcp
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (pool("ct6e-standard-8t", placement={**WHOLE, "tpuTopology": "2x4"}), "single-host slice"),
+        ({**pool("ct6e-standard-4t", placement=WHOLE), "nodeCount": 3}, "has 4 nodes, not 3"),
+        ({**cube(), "nodeCount": 17}, "topology 4x4x4 has 16 nodes, not 17"),
+        (
+            {
+                **pool("ct6e-standard-4t", placement=WHOLE),
+                "autoscaling": {"totalMaxNodeCount": 4},
+            },
+            "maximum node count 0 is invalid for topology 4x4",
+        ),
+        (pool("tpu7x-standard-4t", node={"diskType": "pd-balanced"}), "use hyperdisk-balanced"),
+        (cube(spot=True), "cannot be used with spot"),
+        (cube(flexStart=True), "cannot be used with flex-start"),
+        ({**cube(), "queuedProvisioning": {"enabled": True}}, "with queued provisioning"),
+        (cube(reservationAffinity=None), "needs a SPECIFIC_RESERVATION"),
+    ],
+)
+def test_gke_refuses_a_pool_its_tpus_cannot_be(tpus: Provider, given: Given, reason: str) -> None:
+    with pytest.raises(CallError, match=f"Error 400: .*{reason}"):
+        tpus.create(POOL, "cube", given)
+    assert tpus.service.store.count(POOL) == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {**pool("ct6e-standard-8t"), "nodeCount": 3, "autoscaling": {"totalMaxNodeCount": 3}},
+        {**pool("ct6e-standard-4t", placement=WHOLE), "nodeCount": 4},
+        {**pool("ct6e-standard-4t", placement=WHOLE), "initialNodeCount": 0},
+        {**pool("tpu7x-standard-4t", node={"spot": True}), "nodeCount": 3},
+        cube(diskType="hyperdisk-balanced"),
+        {
+            **cube(spot=True, reservationAffinity=None),
+            "placementPolicy": {"type": "", "policyName": "linked"},
+        },
+    ],
+)
+def test_gke_takes_a_pool_its_tpus_can_be(tpus: Provider, given: Given) -> None:
+    tpus.create(POOL, "cube", given)
+
+
+def test_a_pool_of_whole_slices_cannot_be_resized(tpus: Provider) -> None:
+    live = tpus.create(POOL, "cube", cube())
+    with pytest.raises(CallError, match="has 16 nodes, not 8"):
+        tpus.update(POOL, "cube", live, {**live.inputs, "nodeCount": 8})
+
+
 def test_a_cluster_needs_the_ranges_it_names(gcp: Provider) -> None:
     network(gcp)
     subnetwork(gcp, secondaryIpRanges=[{"rangeName": "pods", "ipCidrRange": "10.64.0.0/14"}])

@@ -125,6 +125,21 @@ def test_a_selector_must_match_its_template(k8s: Provider) -> None:
     assert "`selector` does not match template `labels`" in failures[0]
 
 
+def test_a_volume_names_keys_its_config_map_has(k8s: Provider) -> None:
+    k8s.create(CONFIG, "config", config("config"))
+
+    def mounting(item: str, **more: Any) -> Props:
+        source = {"name": "config", "items": [{"key": item, "path": item}], **more}
+        made = deployment()
+        made["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "configMap": source}]
+        return made
+
+    with pytest.raises(CallError, match='volume "v": references non-existent config key: b'):
+        k8s.create(DEPLOYMENT, "vllm", mounting("b"))
+    live = k8s.create(DEPLOYMENT, "vllm", mounting("a"))
+    k8s.update(DEPLOYMENT, "vllm", live, mounting("b", optional=True))
+
+
 def test_names_and_namespaces_are_filled_in(k8s: Provider) -> None:
     inputs, _ = k8s.check(CONFIG, "settings", {"apiVersion": "v1", "kind": "ConfigMap"})
     metadata = inputs["metadata"]

@@ -12,6 +12,7 @@ from simcloud.clock import Clock
 from simcloud.kubernetes import Kubernetes
 from simcloud.kubernetes.slices import SLICE
 from simcloud.provider import Service
+from simcloud.store import Call
 from tests.simcloud.harness import CallError, Live, Props, Provider, providers
 
 POOL = "gcp:container/nodePool:NodePool"
@@ -20,6 +21,7 @@ NAMESPACE = "kubernetes:core/v1:Namespace"
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 ROLE = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
 KUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:"
+LWS = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
 JOBSET = "kubernetes:jobset.x-k8s.io/v1alpha2:JobSet"
 
 WAITS = {"pulumi.com/waitFor": "condition=Active"}
@@ -29,7 +31,9 @@ CONTROLLER = "slice-controller-controller-manager"
 class Cluster:
     """A cluster with two cubes of one block, and the objects on it by kind and name."""
 
-    def __init__(self, folder: Path, scale: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, scale: float = 0.0, blocks: Sequence[str] = ("b", "b")
+    ) -> None:
         self._gcp, _ = providers(folder)
         self.store = self._gcp.service.store
         given = {"name": "serving", "location": "us-central1", "deletionProtection": False}
@@ -38,14 +42,14 @@ class Cluster:
         service = Service(Kubernetes(), self.store, Clock(scale=scale))
         self._k8s = Provider(service, {"kubeconfig": json.dumps(kubeconfig)}, f"{folder}")
         self._live: dict[tuple[str, str], Live] = {}
-        self._cubes = [self._cube(index) for index in range(2)]
+        self._cubes = [self._cube(index, block) for index, block in enumerate(blocks)]
 
-    def _cube(self, index: int) -> Live:
+    def _cube(self, index: int, block: str) -> Live:
         affinity = {
             "consumeReservationType": "SPECIFIC_RESERVATION",
             "key": "compute.googleapis.com/reservation-name",
             "values": [
-                f"projects/p/reservations/r/reservationBlocks/b/reservationSubBlocks/{index}"
+                f"projects/p/reservations/r/reservationBlocks/{block}/reservationSubBlocks/{index}"
             ],
         }
         given = {
@@ -124,7 +128,7 @@ class Cluster:
         self.make(f"{KUEUE}ClusterQueue", "tpu", spec=spec, metadata={"annotations": WAITS})
 
     def everything(self) -> None:
-        for name in ("jobset", "kueue"):
+        for name in ("jobset", "lws", "kueue"):
             self.chart(name)
         self.controller()
         for make in (self.check, self.topology, self.flavor, self.queue):
@@ -135,12 +139,29 @@ class Cluster:
         spec = {"clusterQueue": "tpu"}
         self.make(f"{KUEUE}LocalQueue", "tpu", namespace="llm", spec=spec)
 
-    def job(self, name: str, shape: str, count: int = 1, priority: str = "low") -> None:
+    def stop(self, policy: str) -> None:
+        """The queue as it is, but for its stop policy."""
+        type_ = f"{KUEUE}ClusterQueue"
+        old = self._live[type_, "tpu"]
+        given = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "ClusterQueue",
+            "metadata": {"name": "tpu"},
+            "spec": {**old.inputs["spec"], "stopPolicy": policy},
+        }
+        self._live[type_, "tpu"] = self._k8s.update(type_, "tpu", old, given)
+
+    def job(
+        self, name: str, shape: str, count: int = 1, *, priority: str = "low", jobs: int = 1
+    ) -> None:
         template = {
             "metadata": {"annotations": {"cloud.google.com/gke-tpu-slice-topology": shape}},
             "spec": {"containers": [{"name": "main", "image": "train"}], "restartPolicy": "Never"},
         }
-        jobs = [{"name": "w", "replicas": count, "template": {"spec": {"template": template}}}]
+        made = [
+            {"name": f"w{index}", "replicas": count, "template": {"spec": {"template": template}}}
+            for index in range(jobs)
+        ]
         metadata = {
             "labels": {
                 "kueue.x-k8s.io/queue-name": "tpu",
@@ -148,8 +169,34 @@ class Cluster:
             },
             "annotations": {"pulumi.com/waitFor": "jsonpath={.spec.suspend}=false"},
         }
-        spec = {"replicatedJobs": jobs}
+        spec = {"replicatedJobs": made}
         self.make(JOBSET, name, namespace="llm", spec=spec, metadata=metadata)
+
+    def group(self, name: str, shape: str) -> None:
+        """A LeaderWorkerSet of one pod, waited for until it serves."""
+        container = {
+            "name": "vllm",
+            "image": "vllm",
+            "resources": {"limits": {"google.com/tpu": "4"}},
+        }
+        template = {
+            "metadata": {"annotations": {"cloud.google.com/gke-tpu-slice-topology": shape}},
+            "spec": {"containers": [container]},
+        }
+        metadata = {
+            "labels": {"kueue.x-k8s.io/queue-name": "tpu"},
+            "annotations": {
+                "pulumi.com/waitFor": "condition=Available",
+                "pulumi.com/timeoutSeconds": "6000",
+            },
+        }
+        spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 1, "workerTemplate": template}}
+        self.make(LWS, name, namespace="llm", spec=spec, metadata=metadata)
+
+    def creation(self, name: str) -> Call:
+        return next(
+            each for each in self.store.calls() if each.name == name and each.method == "Create"
+        )
 
     @property
     def slices(self) -> dict[str, list[str]]:
@@ -185,6 +232,14 @@ class TestWebhooks:
         with pytest.raises(CallError):
             cluster.flavor()
         assert [each for each in cluster.store.all() if each.type.endswith("Flavor")] == []
+
+
+def test_every_namespace_comes_with_a_service_account(cluster: Cluster) -> None:
+    cluster.make(NAMESPACE, "llm")
+    with pytest.raises(CallError, match=r'serviceaccounts .*default" already exists'):
+        cluster.make("kubernetes:core/v1:ServiceAccount", "default", namespace="llm")
+    cluster.drop(NAMESPACE, "llm")
+    cluster.make(NAMESPACE, "llm")
 
 
 class TestConditions:
@@ -259,6 +314,24 @@ class TestSlices:
         ready.job("train", "4x4x8")
         assert list(ready.slices.values()) == [["cube-0-4x4x4-0", "cube-1-4x4x4-0"]]
 
+    def test_servers_start_on_them_and_a_job_is_only_admitted(self, ready: Cluster) -> None:
+        ready.job("train", "2x2x2")
+        ready.group("decode", "2x2x1")
+        assert ready.creation("train").minutes == 1
+        assert ready.creation("decode").minutes == 1 + 7
+
+    def test_servers_are_waited_for_until_they_started(self, tmp_path: Path) -> None:
+        ready = Cluster(tmp_path, scale=0.01)
+        ready.everything()
+        ready.group("decode", "2x2x1")
+        (formed,) = (each.ready for each in ready.store.all(SLICE))
+        assert ready.creation("decode").ended >= formed + 7 * 0.01
+
+    def test_a_namespace_that_goes_frees_those_of_its_jobs(self, ready: Cluster) -> None:
+        ready.job("train", "4x4x8")
+        ready.drop(NAMESPACE, "llm")
+        assert ready.slices == {}
+
     def test_a_job_without_room_waits_and_has_its_turn_later(self, ready: Cluster) -> None:
         ready.job("first", "4x4x8")
         with pytest.raises(CallError, match="timed out waiting for jsonpath"):
@@ -276,6 +349,57 @@ class TestSlices:
         ready.job("small", "2x2x2", count=6)
         ready.job("large", "4x4x4", priority="high")
         assert len([each for each in ready.slices if each.startswith("llm-small")]) == 6
+
+    @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+    def test_a_stopped_queue_admits_nobody_until_it_goes_on(
+        self, ready: Cluster, policy: str
+    ) -> None:
+        ready.stop(policy)
+        with pytest.raises(CallError, match="timed out waiting for jsonpath"):
+            ready.job("train", "2x2x2")
+        assert ready.slices == {}
+        ready.stop("None")
+        assert list(ready.slices) == ["llm-train-0"]
+
+    def test_a_held_queue_leaves_alone_what_runs(self, ready: Cluster) -> None:
+        ready.job("train", "2x2x2")
+        ready.stop("Hold")
+        assert list(ready.slices) == ["llm-train-0"]
+
+    def test_a_drained_queue_sends_jobs_back_and_servers_keep_their_slices(
+        self, ready: Cluster
+    ) -> None:
+        ready.job("train", "2x2x2")
+        ready.group("decode", "2x2x1")
+        ready.stop("HoldAndDrain")
+        assert list(ready.slices) == ["llm-decode-0"]
+        ready.drop(LWS, "decode")
+        ready.drop(f"{KUEUE}ClusterQueue", "tpu")
+
+    def test_a_slice_that_is_stuck_outlives_the_drain(self, ready: Cluster) -> None:
+        ready.job("train", "2x2x2")
+        ready.store.set_faults(["delete Slice=error*0"])
+        ready.stop("HoldAndDrain")
+        assert list(ready.slices) == ["llm-train-0"]
+
+    def test_all_slices_of_a_job_lie_in_one_block(self, tmp_path: Path) -> None:
+        apart = Cluster(tmp_path, blocks=("a", "b"))
+        apart.everything()
+        with pytest.raises(CallError, match="timed out waiting for jsonpath"):
+            apart.job("train", "4x4x4", count=2)
+        apart.job("single", "4x4x4")
+        assert apart.slices == {"llm-single-0": ["cube-0-4x4x4-0"]}
+
+    def test_a_jobset_of_two_jobs_is_admitted_whole(self, tmp_path: Path) -> None:
+        apart = Cluster(tmp_path, blocks=("a", "b"))
+        apart.everything()
+        apart.job("train", "4x4x4", jobs=2)
+        assert sorted(apart.slices.values()) == [["cube-0-4x4x4-0"], ["cube-1-4x4x4-0"]]
+        apart.drop(JOBSET, "train")
+        apart.job("taken", "2x2x1")
+        with pytest.raises(CallError, match="timed out waiting for jsonpath"):
+            apart.job("again", "4x4x4", jobs=2)
+        assert list(apart.slices) == ["llm-taken-0"]
 
     def test_one_that_failed_to_form_is_formed_again(self, tmp_path: Path) -> None:
         ready = Cluster(tmp_path, scale=0.02)

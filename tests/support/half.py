@@ -2,7 +2,8 @@
 
 KUBECONFIG names the cluster; tests/README.md says what it must have. Two switches serve one that
 has the charts as Go modules alone and a stand-in for the slice controller:
-TPUSERVE_CHARTS=modules and TPUSERVE_SLICE_WEBHOOK=none.
+TPUSERVE_CHARTS=modules and TPUSERVE_SLICE_WEBHOOK=none. Where the registry of the router's chart
+cannot be reached, TPUSERVE_ROUTER_CHART names a folder with it and its dependency.
 """
 
 import json
@@ -43,9 +44,14 @@ class _GoogleOnly(ProviderProcess):
 
 @contextmanager
 def half(
-    root: Path, config: Mapping[str, Any], patch: pytest.MonkeyPatch, server: str | None = None
+    root: Path,
+    config: Mapping[str, Any],
+    patch: pytest.MonkeyPatch,
+    server: str | None = None,
+    *,
+    file: Path = FILE,
 ) -> Iterator[Sim]:
-    """The slicing lab on the cluster of KUBECONFIG, reached at `server` if given."""
+    """A stack, the slicing lab unless said, on the cluster of KUBECONFIG, reached at `server`."""
     kubeconfig = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
     if server is not None:
         kubeconfig["clusters"][0]["cluster"]["server"] = server
@@ -61,12 +67,14 @@ def half(
     patch.setattr(components.kubernetes, "cluster_provider", provider)
     if os.environ.get("TPUSERVE_CHARTS") == "modules":
         _charts_from_modules(patch)
+    if chart := os.environ.get("TPUSERVE_ROUTER_CHART"):
+        patch.setattr("components.serving.router.CHART", chart)
     if os.environ.get("TPUSERVE_SLICE_WEBHOOK") == "none":
         patch.setattr(slice_controller, "HOOKS", ())
     with Sim(
         root,
-        stack="lab",
-        config_file=FILE,
+        stack=file.stem.removeprefix("Pulumi."),
+        config_file=file,
         config=config,
         program=ROOT / "__main__.py",
         scale=0,
@@ -78,7 +86,8 @@ def _charts_from_modules(patch: pytest.MonkeyPatch) -> None:
     """Folders in Go's cache in place of addresses, and the set of versions they have."""
     found = releases.ReleaseSet(
         **MODULES,
-        kubernetes="1.33 to 1.36",
+        oldest_minor=33,
+        newest_minor=36,
         longest_lws_name=39,
         source=Source("Go modules", date(2026, 11, 30)),
     )

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from ops.verify.accuracy import questions
+
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 WORDS = " city of hills, fog and bridges that many people call home for a while".split(" ")[1:]
 NO_TEMPLATE = (
@@ -42,6 +44,8 @@ class Behaviour:
     chat_template: bool = True
     reasoning: bool = False
     text: str | None = None
+    knows: bool = True
+    """Whether it answers the scored questions; everything else it talks past."""
     usage: dict[str, int] | None = None
     finish_reason: str | None = None
     object: str | None = None
@@ -184,6 +188,9 @@ def _tokens(body: dict[str, object], behaviour: Behaviour) -> list[str]:
     assert isinstance(limit, int)
     if behaviour.text is not None:
         return [behaviour.text] * limit
+    for row in questions()[1] if behaviour.knows else ():
+        if f"Q: {row.text}" in str(body.get("prompt")):
+            return [f" {row.answers[0]}"]
     return [f" {WORDS[i % len(WORDS)]}" for i in range(limit)]
 
 

@@ -7,9 +7,11 @@ in a header, the sidecar has the prompt read there for one token, and hands what
 """
 
 import asyncio
+import itertools
 import json
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +26,8 @@ MODEL = "Qwen/Qwen3.5-397B-A17B-FP8"
 HEADER = "x-prefiller-host-port"
 GATEWAY = "127.0.9.1"
 FRONT, ENGINE = 8000, 8200
+BLOCK = 16
+"""Tokens of a block; here every word is one."""
 
 
 @dataclass
@@ -39,7 +43,7 @@ class Faults:
     nothing_transferred: bool = False
     """Decode computes every prompt again."""
     wrong_state: bool = False
-    """Caches arrive damaged: routed answers are wrong, direct ones right."""
+    """Caches arrive damaged: answers are wrong wherever such a block is read."""
     wrong_everywhere: bool = False
     mixes_callers: bool = False
     """Answers hold another caller's prompt."""
@@ -47,6 +51,11 @@ class Faults:
     worker_in_pool: bool = False
     half_of_requests_fail: bool = False
     """The Gateway sends every second request to an address where nobody listens."""
+    answers_the_router_alone: bool = False
+    """A decode server that is asked for a whole prompt says 500."""
+    hides_metrics: bool = False
+    others_tokens: int = 0
+    """What others ask of every server between two looks at its counters."""
     cuts_answers: bool = False
     """The Gateway gives up before the end of an answer."""
 
@@ -69,6 +78,31 @@ class Counters:
 
 
 @dataclass
+class PrefixCache:
+    """Blocks of prompts by everything up to their end, and whether they arrived damaged."""
+
+    blocks: dict[int, bool] = field(default_factory=dict)
+
+    def cached(self, words: list[str]) -> int:
+        """Tokens at the start of a prompt that need not be computed."""
+        return BLOCK * sum(1 for _ in itertools.takewhile(self.blocks.__contains__, _keys(words)))
+
+    def damaged(self, words: list[str]) -> bool:
+        return any(self.blocks.get(key, False) for key in _keys(words))
+
+    def keep(self, words: list[str], *, damaged: bool) -> None:
+        for key in _keys(words):
+            self.blocks.setdefault(key, damaged)
+
+
+def _keys(words: list[str]) -> Iterator[int]:
+    key = 0
+    for start in range(0, len(words) - BLOCK + 1, BLOCK):
+        key = hash((key, *words[start : start + BLOCK]))
+        yield key
+
+
+@dataclass
 class Site:
     """Running servers: the addresses of their pods, and what each was asked."""
 
@@ -78,18 +112,21 @@ class Site:
     counters: dict[str, Counters] = field(default_factory=dict)
     last_prompts: list[str] = field(default_factory=list)
     routed: int = 0
+    local_prefill_tokens: int = 0
+    """The picker leaves prompts with fewer uncached tokens where they are decoded."""
+    caches: dict[str, "PrefixCache"] = field(default_factory=lambda: defaultdict(PrefixCache))
 
     @property
     def url(self) -> str:
         return f"http://{GATEWAY}:{FRONT}"
 
 
-def answer(site: Site, prompt: str, limit: int, *, moved: bool) -> str:
+def answer(site: Site, prompt: str, limit: int, *, damaged: bool) -> str:
     """What a good model says; a damaged cache makes another one of it."""
     faults = site.faults
     others = [each for each in site.last_prompts if each != prompt]
     site.last_prompts.append(prompt)
-    if faults.wrong_everywhere or (faults.wrong_state and moved and "Q:" in prompt):
+    if faults.wrong_everywhere or (damaged and "Q:" in prompt):
         return " violet violet violet"
     if code := re.search(r"Code: ([0-9a-f]{8})\nCopy:$", prompt):
         if faults.mixes_callers and others:
@@ -107,12 +144,19 @@ def answer(site: Site, prompt: str, limit: int, *, moved: bool) -> str:
 
 
 @contextmanager
-def serve(*, prefill: int = 1, decode: int = 1, faults: Faults | None = None) -> Iterator[Site]:
+def serve(
+    *,
+    prefill: int = 1,
+    decode: int = 1,
+    faults: Faults | None = None,
+    local_prefill_tokens: int = 0,
+) -> Iterator[Site]:
     """Runs every server in one thread."""
     site = Site(
         faults=faults or Faults(),
         prefill=[f"127.0.10.{index + 1}" for index in range(prefill)],
         decode=[f"127.0.11.{index + 1}" for index in range(decode)],
+        local_prefill_tokens=local_prefill_tokens,
     )
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
@@ -154,6 +198,7 @@ async def _listen(application: web.Application, address: str, port: int) -> web.
 def _engine(site: Site, address: str) -> web.Application:
     """vLLM of one role: a producer leaves a cache behind, a consumer fetches it."""
     mine = site.counters.setdefault(address, Counters())
+    cache = site.caches[address]
     routes = web.RouteTableDef()
 
     @routes.get("/health")
@@ -167,6 +212,11 @@ def _engine(site: Site, address: str) -> web.Application:
 
     @routes.get("/metrics")
     async def metrics(_: web.Request) -> web.Response:
+        if site.faults.hides_metrics:
+            raise web.HTTPNotFound
+        mine.prompt += site.faults.others_tokens
+        mine.answered += site.faults.others_tokens
+        mine.moved += site.faults.others_tokens
         return web.Response(text=mine.text())
 
     @routes.post("/v1/completions")
@@ -174,12 +224,17 @@ def _engine(site: Site, address: str) -> web.Application:
     async def generate(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         chat = request.path.endswith("chat/completions")
-        prompt = body["messages"][-1]["content"] if chat else body["prompt"]
+        prompt = _prompt(body)
         transfer = body.get("kv_transfer_params") or {}
-        read = len(prompt.split())
-        moved = bool(transfer.get("do_remote_prefill")) and not site.faults.nothing_transferred
+        given = prompt.split()
+        read = len(given)
+        fetches = bool(transfer.get("do_remote_prefill")) and not site.faults.nothing_transferred
+        if site.faults.answers_the_router_alone and not transfer:
+            return web.Response(status=500, text="EngineCore died")
+        moved = read - cache.cached(given) if fetches else 0
         mine.prompt += read
-        mine.moved += read if moved else 0
+        mine.moved += moved
+        cache.keep(given, damaged=site.faults.wrong_state and fetches)
         limit = int(body.get("max_tokens") or body.get("max_completion_tokens") or 16)
         # The prefill leg's token does not reach the caller.
         if transfer.get("do_remote_decode"):
@@ -187,7 +242,7 @@ def _engine(site: Site, address: str) -> web.Application:
             return web.json_response(
                 {**_body(" .", read, 1, chat=chat), "kv_transfer_params": handed}
             )
-        text = answer(site, prompt, limit, moved=moved)
+        text = answer(site, prompt, limit, damaged=cache.damaged(given))
         words = text.split()[:limit]
         text = "".join(f" {each}" for each in words)
         mine.answered += len(words)
@@ -247,7 +302,9 @@ def _gateway(site: Site, client: ClientSession) -> web.Application:
             return web.Response(status=504, text="upstream request timeout")
         decode = site.decode[turn % len(site.decode)]
         headers = {}
-        if not faults.no_prefill_header:
+        words = _prompt(json.loads(data)).split() if data else []
+        uncached = len(words) - site.caches[decode].cached(words)
+        if not faults.no_prefill_header and uncached >= site.local_prefill_tokens:
             headers[HEADER] = f"{site.prefill[turn % len(site.prefill)]}:{FRONT}"
         target = f"http://{decode}:{FRONT}"
         if faults.picks_prefill_to_answer:
@@ -282,6 +339,10 @@ async def _forward(
             return response
     except OSError:
         return web.Response(status=502, text="connection refused")
+
+
+def _prompt(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"] if "messages" in body else body["prompt"])
 
 
 def _body(

@@ -1,0 +1,1 @@
+"""From configuration to components: what a stack file says becomes the arguments of each."""
