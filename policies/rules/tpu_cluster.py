@@ -260,7 +260,9 @@ def _pool_addresses(pool: Resource, stack: Stack) -> int:
     ],
 )
 def protected(thing: Resource, settings: dict[str, Any]) -> Iterator[str]:
-    if thing.options.protect or (thing.type.endswith(":NodePool") and not settings["reservedPools"]):
+    if thing.options.protect or (
+        thing.type.endswith(":NodePool") and not settings["reservedPools"]
+    ):
         return
     names = {thing.name, known(thing, "name") or ""}
     if thing.type.endswith(":Bucket") and any(

@@ -10,7 +10,7 @@ from typing import Any
 
 from simcloud.clock import duration
 from simcloud.cloud import Identity, RefusedError, Request
-from simcloud.kubernetes.kinds import chart, chart_of, is_builtin, kind_of
+from simcloud.kubernetes.kinds import chart, chart_of, is_builtin
 from simcloud.kubernetes.names import key
 from simcloud.store import Record
 from simcloud.values import Props, get, unwrap
@@ -198,9 +198,7 @@ def abolish(request: Request, owner: Record) -> None:
 
 
 def remove(request: Request, record: Record) -> None:
-    """One object goes without anybody asking for it, and what goes with it."""
-    if not record.type.startswith("simcloud:"):
-        behaviour(kind_of(record.type)).vanished(request, record)
+    """One object goes without anybody asking for it."""
     request.store.drop(record.key)
 
 

@@ -327,11 +327,6 @@ class TestSlices:
         (formed,) = (each.ready for each in ready.store.all(SLICE))
         assert ready.creation("decode").ended >= formed + 7 * 0.01
 
-    def test_a_namespace_that_goes_frees_those_of_its_jobs(self, ready: Cluster) -> None:
-        ready.job("train", "4x4x8")
-        ready.drop(NAMESPACE, "llm")
-        assert ready.slices == {}
-
     def test_a_job_without_room_waits_and_has_its_turn_later(self, ready: Cluster) -> None:
         ready.job("first", "4x4x8")
         with pytest.raises(CallError, match="timed out waiting for jsonpath"):
