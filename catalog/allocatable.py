@@ -3,6 +3,7 @@
 Google Cloud docs 'Plan GKE Standard node sizes'. DaemonSets take a little of what is left.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -36,13 +37,19 @@ def allocatable(*, cpus: float, memory_gib: float) -> Room:
     )
 
 
-def of_machine(machine: str) -> Room | None:
-    """Room on a machine type whose name tells its size, as in e2-standard-8."""
-    found = re.fullmatch(r"\w+-(standard|highmem|highcpu)-(\d+)", machine)
+def capacity(machine: str) -> tuple[float, float]:
+    """CPUs and GiB of a machine type as its name tells, as in e2-standard-8; else without end."""
+    found = re.search(r"-(\w+)-(\d+)$", machine)
     if found is None:
-        return None
+        return math.inf, math.inf
     cpus = int(found[2])
-    return allocatable(cpus=cpus, memory_gib=cpus * GIB_PER_CPU[found[1]])
+    return cpus, cpus * GIB_PER_CPU.get(found[1], math.inf)
+
+
+def of_machine(machine: str) -> Room | None:
+    """Room on a machine type whose name tells its size."""
+    cpus, memory = capacity(machine)
+    return None if math.isinf(memory) else allocatable(cpus=cpus, memory_gib=memory)
 
 
 def _kept(size: float, steps: tuple[tuple[float, float], ...]) -> float:

@@ -11,10 +11,10 @@ TPUS = Floor("TPUs in Autopilot", GkeVersion.parse("1.32.3-gke.1927000"), AUTOPI
 FLOORS = {"v5e": TPUS, "v5p": TPUS, "v6e": TPUS, "tpu7x": TPU7X_AUTOPILOT}
 """The lowest version for pods on each accelerator in Autopilot."""
 
-RESOURCES = docs("Resource requests in Autopilot")
 MOST_DISK_GIB = 10
 """Of ephemeral storage, for all containers of a pod together; one that asks for none gets 1 GiB,
-emptyDir volumes included. Some classes of machines may have more."""
+emptyDir volumes included. Some classes of machines may have more (docs 'Resource requests in
+Autopilot')."""
 
 ACCELERATOR = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY = "cloud.google.com/gke-tpu-topology"

@@ -104,8 +104,8 @@ MULTI_HOST_SCRIPTS: tuple[tuple[Version, str], ...] = (
     ((0, 21, 0), "/workspace/vllm/examples/ray_serving/multi-node-serving.sh"),
     ((0, 0, 0), "/workspace/vllm/examples/online_serving/multi-node-serving.sh"),
 )
-"""From which release of the image the script lies where; vllm-project/vllm 75162ed moved it."""
-SCRIPT_SOURCE = Source("vllm-project/vllm 75162ed; devrel-demos ai-ml/dynamic-slicing", READ, False)
+"""From which release of the image the script lies where (vllm-project/vllm 75162ed; devrel-demos,
+ai-ml/dynamic-slicing; seen in no image)."""
 
 
 @dataclass(frozen=True, kw_only=True)

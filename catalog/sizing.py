@@ -83,13 +83,8 @@ class Fit:
         return tuple(str(each) for each in self.misfits if not each.severe)
 
 
-def tensor_parallel_error(model: ModelProfile, size: int, devices: int) -> str | None:
+def illegal_tensor_parallel(model: ModelProfile, size: int, devices: int) -> Misfit | None:
     """Why a tensor-parallel size is illegal for a model on so many devices, or None."""
-    illegal = _illegal_tensor_parallel(model, size, devices)
-    return None if illegal is None else str(illegal)
-
-
-def _illegal_tensor_parallel(model: ModelProfile, size: int, devices: int) -> Misfit | None:
     where = f"tensor parallel size {size} of {model.id}"
     legal = ", ".join(str(n) for n in legal_tensor_parallel(model, devices))
     rule = None
@@ -167,7 +162,7 @@ def fit(
     size = largest_tensor_parallel(model, tpu.devices)
     illegal = None
     if tensor_parallel is not None:
-        illegal = _illegal_tensor_parallel(model, tensor_parallel, tpu.devices)
+        illegal = illegal_tensor_parallel(model, tensor_parallel, tpu.devices)
         size = size if illegal else tensor_parallel
 
     hbm_gib = size * tpu.accelerator.hbm_gib / tpu.accelerator.devices_per_chip

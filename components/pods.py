@@ -66,12 +66,15 @@ def namespace(
 
 
 def deny_all(
-    name: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+    name: str,
+    namespace: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+    physical: str = DENY_ALL,
 ) -> k8s.networking.v1.NetworkPolicy:
     """Nobody reaches a pod of this namespace unless another policy lets them in."""
     return k8s.networking.v1.NetworkPolicy(
         name,
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=DENY_ALL, namespace=namespace),
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=physical, namespace=namespace),
         spec=k8s.networking.v1.NetworkPolicySpecArgs(
             pod_selector=k8s.meta.v1.LabelSelectorArgs(), policy_types=["Ingress"]
         ),

@@ -12,11 +12,11 @@ SYSTEM_SURGE = 1
 """One node beside the system pool while it is upgraded."""
 
 
-def sized(pools: Mapping[str, TpuPool]) -> Iterator[TpuPool]:
+def sized(pools: Mapping[str, TpuPool]) -> Iterator[tuple[str, TpuPool]]:
     """The pools whose words name one slice; the others are reported elsewhere."""
     return (
-        pool
-        for pool in pools.values()
+        (name, pool)
+        for name, pool in pools.items()
         if isinstance(pool, DynamicPool) or len(pool.candidates()) == 1
     )
 

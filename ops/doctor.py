@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from ops.stack_file import placeholders, read, settings, stack_file
+from ops.stack_file import judge, placeholders, settings, stack_file
 
 app = typer.Typer(add_completion=False)
 
@@ -18,10 +18,11 @@ def doctor(
 ) -> None:
     """Print all errors and warnings of a stack file; exit 1 when there is an error."""
     try:
-        report = read(stack)
+        given = settings(stack)
     except (OSError, yaml.YAMLError) as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(1) from None
+    report = judge(stack, given)
     for problem in report.problems:
         colour = "red" if problem.severity == "error" else "yellow"
         head, *rest = str(problem).splitlines()
@@ -31,7 +32,7 @@ def doctor(
         f"{stack_file(stack)}: {_count(len(report.errors), 'error')}, "
         f"{_count(len(report.warnings), 'warning')}"
     )
-    if left := list(placeholders(settings(stack))):
+    if left := list(placeholders(given)):
         typer.secho(f"placeholders, yours to replace before an update: {', '.join(left)}", dim=True)
     raise typer.Exit(1 if report.errors else 0)
 

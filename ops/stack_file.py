@@ -23,8 +23,13 @@ def stack_file(stack: str) -> Path:
 
 def read(stack: str) -> Report:
     """Check a stack file against today. OSError or yaml.YAMLError when it cannot be read."""
+    return judge(stack, settings(stack))
+
+
+def judge(stack: str, given: Mapping[Any, Any]) -> Report:
+    """Check against today what a stack file says."""
     name = stack_file(stack).stem.removeprefix("Pulumi.")
-    return check(settings(stack), name=f"{NAMESPACE}-{name}", today=datetime.now(UTC).date())
+    return check(given, name=f"{NAMESPACE}-{name}", today=datetime.now(UTC).date())
 
 
 def settings(stack: str) -> Mapping[Any, Any]:

@@ -24,12 +24,5 @@ class ServerHome(pulumi.ComponentResource):
         super().__init__("tpuserve:serving:ServerHome", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         self.scripts = pods.scripts(f"{name}-scripts", args.namespace, child)
-        k8s.networking.v1.NetworkPolicy(
-            f"{name}-deny-all",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="servers-deny-all", namespace=args.namespace),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=k8s.meta.v1.LabelSelectorArgs(), policy_types=["Ingress"]
-            ),
-            opts=child,
-        )
+        pods.deny_all(f"{name}-deny-all", args.namespace, child, physical="servers-deny-all")
         self.register_outputs({})

@@ -1,9 +1,8 @@
 """Rules on models that are prefilled and decoded on slices of their own."""
 
-import math
-import re
 from collections.abc import Iterator
 
+from catalog.allocatable import capacity
 from catalog.compatibility import judge, kind_of, longest_local_prefill
 from catalog.compatibility import text as release_text
 from catalog.disaggregated import (
@@ -21,7 +20,7 @@ from catalog.disaggregated import (
     group_name,
 )
 from catalog.groups import Group, leader_worker_set, renewed_name, smallest_pod
-from catalog.images import IMAGE_REFERENCES, by_digest, version_of, why_loose
+from catalog.images import version_of
 from catalog.packing import Wanted, pack
 from catalog.partitions import DYNAMIC, slice_of
 from catalog.router import PICKER_SUFFIX
@@ -34,6 +33,7 @@ from catalog.vllm import environment_error, flag_error
 from catalog.vllm import release as vllm_release
 from catalog.workloads import PRIORITY_LABEL, flaws
 from config.checks.engine import LOOKS_SECRET
+from config.checks.pinned import stays
 from config.checks.sizes import PATH, SIZING, misfits
 from config.cluster import Cluster
 from config.images import Images
@@ -46,8 +46,6 @@ from config.tpu_pools import TpuPool
 CHARTS = Source("llm-d/llm-d-router v0.10.0, config/charts", READ)
 ACCOUNTS = Source("Kubernetes docs, 'Service Accounts'", READ)
 MACHINES = docs("General-purpose machine family")
-GIB_PER_CPU = {"standard": 4, "highmem": 8, "highcpu": 2}
-"""At most, over the families."""
 OVERLAP = Source("llm-d/llm-d guides, 'P/D disaggregation': tune the ratio to the traffic", READ)
 
 
@@ -417,10 +415,7 @@ def the_picker_can_run(
     serving: dict[str, ServedModel], cluster: Cluster, protect: bool
 ) -> Iterator[Problem]:
     machine = cluster.system_pool.machine
-    # A machine whose name does not say its size has room for anything here.
-    size = re.search(r"-(\w+)-(\d+)$", machine)
-    cpus = int(size[2]) if size else math.inf
-    memory = cpus * GIB_PER_CPU.get(size[1], math.inf) if size else math.inf
+    cpus, memory = capacity(machine)
     for key, said in disaggregated(serving).items():
         path = f"{PATH}.{key}.router"
         for name, asked, whole in (
@@ -448,17 +443,7 @@ def the_picker_can_run(
             ("image", said.router.image, of.picker),
             ("sidecarImage", said.router.sidecar_image, of.sidecar),
         ):
-            image = given or default
-            loose = why_loose(image)
-            if loose or (protect and not by_digest(image)):
-                yield Problem(
-                    path=f"{path}.{field}",
-                    value=image,
-                    rule=loose
-                    or "a tag can be moved; in a protected stack an image has its digest",
-                    fix="add @sha256:...; `docker buildx imagetools inspect IMAGE` shows it",
-                    source=IMAGE_REFERENCES,
-                )
+            yield from stays(f"{path}.{field}", given or default, protect=protect)
 
 
 def prefill_has_work(serving: dict[str, ServedModel]) -> Iterator[Problem]:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from catalog.compatibility import parse as version
 from catalog.disaggregated import flag_of
-from catalog.images import IMAGE_REFERENCES, by_digest, version_of, why_loose
+from catalog.images import version_of
 from catalog.serving import FILE_OF_FLAGS, OWNED_ENVIRONMENT, OWNED_FLAGS, SECRET_FLAGS
 from catalog.source import READ, Source, docs
 from catalog.vllm import environment_error, flag_error, release
+from config.checks.pinned import stays
 from config.checks.serving import VLLM_SECURITY
 from config.checks.sizes import PATH
 from config.cluster import Cluster
@@ -120,17 +121,7 @@ def images_stay_the_same(
     images: Images, serving: dict[str, ServedModel], cluster: Cluster, protect: bool
 ) -> Iterator[Problem]:
     for path, image in _images(images, serving, cluster).items():
-        loose = why_loose(image)
-        if loose is None and (by_digest(image) or not protect):
-            continue
-        yield Problem(
-            path=path,
-            value=image,
-            rule=loose or "a tag can be moved; in a protected stack an image has its digest",
-            fix="add @sha256:..., from: docker buildx imagetools inspect "
-            f"{image.partition('@')[0]} --format '{{{{.Manifest.Digest}}}}'",
-            source=IMAGE_REFERENCES,
-        )
+        yield from stays(path, image, protect=protect)
 
 
 def the_image_is_the_one_that_is_checked(

@@ -161,17 +161,13 @@ def extras(
     refused: Mapping[str, Refusal] | None = None,
 ) -> Iterator[Problem]:
     """What is wrong with arguments for a resource; `refused` are this resource's own refusals."""
-    return _extras(path, given, hatch, {**hatch.refused, **(refused or {})})
+    refusals = {**hatch.refused, **(refused or {})}
 
-
-def _extras(
-    path: str, given: Mapping[str, Any], hatch: Hatch, refused: Mapping[str, Refusal]
-) -> Iterator[Problem]:
     def walk(values: Mapping[str, Any], table: Any, above: str) -> Iterator[Problem]:
         for key, value in values.items():
             at = f"{above}{key}"
-            if at in refused:
-                why = refused[at]
+            if at in refusals:
+                why = refusals[at]
                 yield problem(at, value, why.rule, why.fix, why.source)
             elif at in hatch.owned:
                 fix = "remove it; a field of this schema decides it"

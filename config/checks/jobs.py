@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from catalog.disaggregated import ROLES, group_name
-from catalog.images import IMAGE_REFERENCES, why_loose
 from catalog.jobs import SUB, SUPER, Job, mistakes
 from catalog.partitions import slice_of
 from catalog.router import PICKER_SUFFIX
 from catalog.source import READ, Source
-from catalog.workloads import MEASURED, Flaw, slice_name_is_cut
+from catalog.workloads import MEASURED, Flaw, Queue, slice_name_is_cut
+from config.checks.pinned import exact
 from config.problem import Problem
-from config.queueing import KUEUE, QUEUE, Queueing, SmokeShape, blocks
+from config.queueing import KUEUE, QUEUE, Queueing, Smoke, SmokeShape, blocks
 from config.serving import ServedModel, disaggregated
 from config.tpu_pools import TpuPool
 
@@ -35,14 +35,7 @@ def jobs_would_run(tpu_pools: dict[str, TpuPool], queueing: Queueing | None) -> 
     for key, said in queueing.jobs.items():
         path = f"{PATH}.jobs.{key}"
         yield from _flawed(queueing, tpu_pools, path, queueing.job(key))
-        if loose := why_loose(said.image):
-            yield Problem(
-                path=f"{path}.image",
-                value=said.image,
-                rule=loose,
-                fix="name an exact version or a digest",
-                source=IMAGE_REFERENCES,
-            )
+        yield from exact(f"{path}.image", said.image)
         if slice_name_is_cut(said.namespace, key):
             yield Problem(
                 path=path,
@@ -69,14 +62,7 @@ def smoke_pushes_nothing_out_but_itself(
             fix="run it in a stack of its own; see examples/slicing-lab",
             source=MEASURED,
         )
-    if loose := why_loose(smoke.image):
-        yield Problem(
-            path=f"{path}.image",
-            value=smoke.image,
-            rule=loose,
-            fix="name an exact version or a digest",
-            source=IMAGE_REFERENCES,
-        )
+    yield from exact(f"{path}.image", smoke.image)
     if queueing.stop != "None":
         yield Problem(
             path=f"{PATH}.stop",
@@ -104,7 +90,7 @@ def smoke_pushes_nothing_out_but_itself(
         ]
         yield from found
         if not found:
-            yield from _both_run(queueing, tpu_pools, namespace)
+            yield from _both_run(smoke, queueing.queue(tpu_pools), namespace)
     first, second = (queueing.priorities.get(each.priority) for each in (smoke.sub, smoke.super))
     if first is not None and second is not None and second <= first:
         yield Problem(
@@ -116,17 +102,14 @@ def smoke_pushes_nothing_out_but_itself(
         )
 
 
-def _both_run(
-    queueing: Queueing, tpu_pools: dict[str, TpuPool], namespace: str
-) -> Iterator[Problem]:
-    assert queueing.smoke is not None  # noqa: S101  the caller has looked
-    both, rules = (queueing.smoke.sub, queueing.smoke.super), queueing.queue(tpu_pools)
+def _both_run(smoke: Smoke, rules: Queue, namespace: str) -> Iterator[Problem]:
+    both = (smoke.sub, smoke.super)
     taken = sum(each.count * slice_of(each.shape).chips for each in both)
     hosts = [each.count * slice_of(each.shape).hosts for each in both]
     if rules.fit(hosts) and taken <= rules.chips[namespace]:
         yield Problem(
             path=f"{PATH}.smoke.super.shape",
-            value=queueing.smoke.super.shape,
+            value=smoke.super.shape,
             rule=f"both jobs together take {taken} chips and have room side by side: nothing is "
             "pushed out",
             fix="use a larger shape, all the cubes of a block say, or raise a count",

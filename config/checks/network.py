@@ -186,7 +186,7 @@ def the_pod_range_carries_a_whole_block(
 def many_hosts_want_jumbo_frames(
     network: Network, tpu_pools: dict[str, TpuPool]
 ) -> Iterator[Problem]:
-    multi_host = any(pool.slice.multi_host for pool in sized(tpu_pools))
+    multi_host = any(pool.slice.multi_host for _, pool in sized(tpu_pools))
     if network.mtu < JUMBO_MTU and multi_host:
         yield Problem(
             path=f"{PATH}.mtu",
@@ -205,7 +205,7 @@ def network_extras_exist_and_are_free(network: Network) -> Iterator[Problem]:
 
 def _nodes(cluster: Cluster, tpu_pools: dict[str, TpuPool]) -> int:
     system = cluster.system_pool.max + SYSTEM_SURGE
-    return system + sum(pool.max_hosts + surge_hosts(pool) for pool in sized(tpu_pools))
+    return system + sum(pool.max_hosts + surge_hosts(pool) for _, pool in sized(tpu_pools))
 
 
 def _pod_demand(
@@ -214,7 +214,7 @@ def _pod_demand(
     """Pod addresses system and TPU nodes may take of such a range, and the TPU nodes' limits."""
     system = pod_addresses(cluster.system_pool.max + SYSTEM_SURGE, SYSTEM_PODS_PER_NODE)
     tpu, limits = 0, set()
-    for pool in sized(tpu_pools):
+    for _, pool in sized(tpu_pools):
         limit = pods_per_node(pool, pods)
         tpu += pod_addresses(pool.max_hosts + surge_hosts(pool), limit)
         limits.add(limit)

@@ -1,17 +1,17 @@
 """Rules on Kueue, JobSet, LeaderWorkerSet and the slice controller."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from catalog import operator_sizes
-from catalog.allocatable import NODE_SIZES, of_machine
+from catalog.allocatable import NODE_SIZES, Room, of_machine
 from catalog.images import IMAGE_REFERENCES, by_digest, why_loose
 from catalog.operator_sizes import Size
 from catalog.quantities import amount
 from catalog.versions import GkeVersion
 from catalog.workloads import MEASURED
-from config.cluster import Cluster
+from config.cluster import Cluster, SystemPool
 from config.problem import Problem
-from config.queueing import Queueing
+from config.queueing import CpuJobs, Queueing
 from config.sizes import most_nodes
 from config.tpu_pools import TpuPool
 
@@ -83,8 +83,9 @@ def operators_fit_the_system_pool(
     node = of_machine(pool.machine)
     if queueing is None or node is None:
         return
+    operators = list(_operators(cluster, queueing, tpu_pools))
     large = False
-    for path, what, size, _ in _operators(cluster, queueing, tpu_pools):
+    for path, what, size, _ in operators:
         if size.cpus > node.cpus or size.memory_mib > node.memory_mib:
             large = True
             yield Problem(
@@ -96,17 +97,14 @@ def operators_fit_the_system_pool(
                 source=NODE_SIZES,
             )
     if not large:
-        yield from _all_fit(cluster, queueing, tpu_pools)
+        asked = [(size, count) for _, _, size, count in operators]
+        yield from _all_fit(asked, node, pool, queueing.cpu_jobs)
 
 
 def _all_fit(
-    cluster: Cluster, queueing: Queueing, tpu_pools: dict[str, TpuPool]
+    asked: Sequence[tuple[Size, int]], node: Room, pool: SystemPool, jobs: CpuJobs
 ) -> Iterator[Problem]:
     """Operators, and beside them what jobs without TPUs may use, on all nodes."""
-    pool, jobs = cluster.system_pool, queueing.cpu_jobs
-    node = of_machine(pool.machine)
-    assert node is not None  # noqa: S101  the caller has looked
-    asked = [(size, count) for _, _, size, count in _operators(cluster, queueing, tpu_pools)]
     cpus = pool.max * node.cpus - sum(size.cpus * count for size, count in asked)
     memory = pool.max * node.memory_mib - sum(size.memory_mib * count for size, count in asked)
     nodes = f"{pool.max} x {pool.machine}"

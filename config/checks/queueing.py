@@ -14,8 +14,6 @@ from config.tpu_pools import DynamicPool, TpuPool
 PATH = "tpuserve:queueing"
 OPERATORS = ("slice-controller-system", *OPERATOR_NAMESPACES)
 NAMESPACES = Source("Kubernetes docs, 'Namespaces'", READ)
-ACCOUNTS = Source("Kubernetes docs, 'Service Accounts'; JobSet and LWS, headless Services", READ)
-MIB = 1 << 20
 
 
 def slices_have_queues(

@@ -29,6 +29,7 @@ from catalog.source import READ, Source, docs
 from config.checks.cluster import DYNAMIC
 from config.checks.extras import NODE_POOL, Refusal, extras
 from config.problem import Problem
+from config.sizes import sized
 from config.tpu_pools import DynamicPool, FlexStart, Reservation, StaticPool, TpuPool
 
 PATH = "tpuserve:tpuPools"
@@ -138,7 +139,7 @@ def dynamic_slicing_needs_a_reserved_block(tpu_pools: dict[str, TpuPool]) -> Ite
 
 def sub_blocks_match_cubes(project: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
     seen: dict[str, str] = {}
-    for name, pool in _sized(tpu_pools):
+    for name, pool in sized(tpu_pools):
         if not isinstance(pool.capacity, Reservation) or not pool.capacity.sub_blocks:
             continue
         path = f"{PATH}.{name}.capacity.subBlocks"
@@ -177,7 +178,7 @@ def sub_blocks_match_cubes(project: str, tpu_pools: dict[str, TpuPool]) -> Itera
 def cubes_fit_their_block(project: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
     limit = ACCELERATORS["tpu7x"].cubes
     taken: dict[str, int] = {}
-    for name, pool in _sized(tpu_pools):
+    for name, pool in sized(tpu_pools):
         if (
             not isinstance(pool.capacity, Reservation)
             or pool.capacity.block is None
@@ -234,7 +235,7 @@ def pool_names_fit(name: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem
 
 
 def policy_names_fit(name: str, tpu_pools: dict[str, TpuPool]) -> Iterator[Problem]:
-    for key, pool in _sized(tpu_pools):
+    for key, pool in sized(tpu_pools):
         if not pool.slice.needs_policy:
             continue
         mode = PROVISION_ONLY if isinstance(pool, DynamicPool) else None
@@ -286,15 +287,6 @@ def _unqueued(pool: TpuPool) -> dict[str, Refusal]:
 
 def _static(tpu_pools: dict[str, TpuPool]) -> Iterator[tuple[str, StaticPool]]:
     return ((name, pool) for name, pool in tpu_pools.items() if isinstance(pool, StaticPool))
-
-
-def _sized(tpu_pools: dict[str, TpuPool]) -> Iterator[tuple[str, TpuPool]]:
-    """The pools whose words name one slice."""
-    return (
-        (name, pool)
-        for name, pool in tpu_pools.items()
-        if isinstance(pool, DynamicPool) or len(pool.candidates()) == 1
-    )
 
 
 def _cubes(chips: int) -> int:

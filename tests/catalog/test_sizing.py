@@ -11,11 +11,11 @@ from catalog.sizing import (
     LARGEST_SHARE,
     TYPICAL_TOKENS,
     fit,
+    illegal_tensor_parallel,
     kv_bytes_per_token,
     kv_bytes_per_token_per_device,
     legal_tensor_parallel,
     startup_budget_seconds,
-    tensor_parallel_error,
 )
 
 V6E_8 = next(s for s in slices(V6E, (2, 4)) if not s.multi_host)
@@ -154,7 +154,7 @@ def test_legal_tensor_parallel_sizes(
     model: ModelProfile, devices: int, legal: tuple[int, ...]
 ) -> None:
     assert legal_tensor_parallel(model, devices) == legal
-    refused = [n for n in range(1, devices + 1) if tensor_parallel_error(model, n, devices)]
+    refused = [n for n in range(1, devices + 1) if illegal_tensor_parallel(model, n, devices)]
     assert sorted({*refused, *legal}) == list(range(1, devices + 1))
     assert set(refused) & set(legal) == set()
 
@@ -177,9 +177,9 @@ def test_an_illegal_tensor_parallel_size_is_an_error_with_the_legal_ones(
 
 
 def test_heads_that_do_not_divide_one_another_are_refused() -> None:
-    problem = tensor_parallel_error(CODER, 12, 16)
+    problem = illegal_tensor_parallel(CODER, 12, 16)
     assert problem is not None
-    assert "8 KV heads one must divide the other" in problem
+    assert "8 KV heads one must divide the other" in str(problem)
 
 
 def test_a_small_tensor_parallel_size_has_only_the_memory_of_its_devices() -> None:
