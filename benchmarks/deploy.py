@@ -9,15 +9,15 @@ which make one prefill and one decode group where prod makes six and fill no buc
 
 import tempfile
 import time
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure
+from benchmarks.path import finished, minutes_of, taken
 from simcloud.clock import duration
 from simcloud.engine import Sim
 from tests.support.files import ROOT, stack_config
-from tests.support.recorder import Graph, Registered, record
+from tests.support.recorder import record
 
 COMMAND = "python -m benchmarks deploy"
 SECONDS_PER_MINUTE = 4.0
@@ -43,8 +43,8 @@ def measure() -> list[Figure]:
         whole = time.perf_counter() - start
         calls = [each for each in sim.cloud.log() if each.method == "Create"]
     took = (max(c.ended for c in calls) - min(c.started for c in calls)) / SECONDS_PER_MINUTE
-    minutes = {each.urn.split("::", 2)[2]: each.minutes for each in calls}
-    path, serial = critical_path(graph, minutes), in_a_row(graph, minutes)
+    minutes = minutes_of(calls)
+    path, serial = max(finished(graph, minutes).values()), in_a_row(taken(graph, minutes))
     return [
         Figure.at_most(
             f"creation of prod, {took:.1f} simulated minutes / its critical path, {path:.1f}",
@@ -73,32 +73,16 @@ def measure() -> list[Figure]:
     ]
 
 
-def critical_path(graph: Graph, minutes: Mapping[str, float]) -> float:
-    """Minutes of the longest chain of creations that wait for each other."""
-    by_urn = {each.urn: each for each in graph.resources}
-
-    @cache
-    def done(urn: str) -> float:
-        needed = [done(need) for need in by_urn[urn].dependencies if need in by_urn]
-        return minutes.get(_key(by_urn[urn]), 0.0) + max(needed, default=0.0)
-
-    return max(done(urn) for urn in by_urn)
-
-
 TOGETHER = (":Service", ":LeaderWorkerSet")
 """What the codelab asks for in one go: APIs in one call, all model servers in one script."""
 
 
-def in_a_row(graph: Graph, minutes: Mapping[str, float]) -> float:
+def in_a_row(steps: Sequence[tuple[str, float]]) -> float:
     """Minutes of all creations one after the other, but for those that go together."""
-    alone = sum(
-        minutes.get(_key(each), 0.0) for each in graph.resources if not each.type.endswith(TOGETHER)
+    alone = sum(minutes for type_, minutes in steps if not type_.endswith(TOGETHER))
+    return alone + sum(
+        max(minutes for type_, minutes in steps if type_.endswith(kind)) for kind in TOGETHER
     )
-    together = [
-        max(minutes.get(_key(each), 0.0) for each in graph.resources if each.type.endswith(kind))
-        for kind in TOGETHER
-    ]
-    return alone + sum(together)
 
 
 SCRIPTS = (
@@ -125,8 +109,3 @@ SCRIPTS = (
 def scripts() -> float:
     """Minutes of the codelab's scripts, each after the one before."""
     return sum(duration(key).create for _, key in SCRIPTS)
-
-
-def _key(each: Registered) -> str:
-    """What a resource is called in the log of the simulated cloud."""
-    return each.urn.split("::", 2)[2]

@@ -6,14 +6,14 @@ is that of the recorded graph, so what is measured is the engine's own share and
 """
 
 import tempfile
-from functools import cache
 from pathlib import Path
 
 from benchmarks.figures import Figure
+from benchmarks.path import finished, minutes_of
 from simcloud.engine import Sim
 from simcloud.store import Call
 from tests.support.files import ROOT, stack_config
-from tests.support.recorder import Graph, record
+from tests.support.recorder import record
 
 COMMAND = "python -m benchmarks serve"
 SECONDS_PER_MINUTE = 1.0
@@ -39,7 +39,7 @@ def measure() -> list[Figure]:
         calls = {each.name: each for each in sim.cloud.log() if each.method == "Create"}
     start = min(call.started for call in calls.values())
     first_token = (calls[SERVER].ended - start) / SECONDS_PER_MINUTE
-    path = chain(graph, calls)
+    path = finished(graph, minutes_of(calls.values()))[graph.one("Deployment", SERVER).urn]
     return [
         Figure.at_most(
             f"first token of dev, simulated minutes / longest chain of {path:.1f}",
@@ -54,19 +54,6 @@ def measure() -> list[Figure]:
             COMMAND,
         ),
     ]
-
-
-def chain(graph: Graph, calls: dict[str, Call]) -> float:
-    """Minutes of the longest chain of steps that the server's first answer waits for."""
-    by_urn = {each.urn: each for each in graph.resources}
-
-    @cache
-    def done(urn: str) -> float:
-        each = by_urn[urn]
-        own = calls[each.name].minutes if each.custom and each.name in calls else 0.0
-        return own + max((done(n) for n in each.dependencies if n in by_urn), default=0.0)
-
-    return done(graph.one("Deployment", SERVER).urn)
 
 
 def _overlap(one: Call, other: Call) -> float:

@@ -37,7 +37,7 @@ from components import pods
 from components.hooks import explained
 from components.manifest import Manifest, waiting_for
 from components.secrets import DRIVER
-from components.serving.server_pod import KEY_MOUNT, READ_KEY
+from components.serving.server_pod import KEY_MOUNT, READ_KEY, ask_with_key
 
 APP = "vllm"
 CACHE_GIB = 20
@@ -266,13 +266,7 @@ def _probe(
     port = ENGINE_PORTS[args.role]
     ask: dict[str, Any] = {"httpGet": {"path": path, "port": port}}
     if args.keyed and not open_:
-        code = (
-            "import urllib.request as u; "
-            f"key = ''.join(open('{KEY_MOUNT}/value').read().split()); "
-            f"u.urlopen(u.Request('http://127.0.0.1:{port}{path}', "
-            "headers={'Authorization': 'Bearer ' + key}), timeout=4)"
-        )
-        ask = {"exec": {"command": ["python3", "-c", code]}}
+        ask = {"exec": {"command": ask_with_key(port, path)}}
     return {
         **ask,
         "periodSeconds": PROBE_SECONDS,

@@ -43,12 +43,17 @@ export VLLM_API_KEY
 ask nobody for it; bearer tokens have no white space (RFC 6750)."""
 WITH_KEY = f'{READ_KEY}exec vllm "$@"\n'
 
-ASK_WITH_KEY = (
-    "import urllib.request as u; "
-    f"key = ''.join(open('{KEY_MOUNT}/value').read().split()); "
-    f"u.urlopen(u.Request('http://127.0.0.1:{PORT}{MODELS}', "
-    "headers={'Authorization': 'Bearer ' + key}), timeout=4)"
-)
+
+def ask_with_key(port: int, path: str) -> list[str]:
+    """A probe's command that asks the server with its key."""
+    code = (
+        "import urllib.request as u; "
+        f"key = ''.join(open('{KEY_MOUNT}/value').read().split()); "
+        f"u.urlopen(u.Request('http://127.0.0.1:{port}{path}', "
+        "headers={'Authorization': 'Bearer ' + key}), timeout=4)"
+    )
+    return ["python3", "-c", code]
+
 
 TPU = "google.com/tpu"
 SPOT = "cloud.google.com/gke-spot"
@@ -137,7 +142,7 @@ def _server(args: ServerPod) -> k8s.core.v1.ContainerArgs:
 
 def _probe(path: str, keyed: bool, *, failures: int) -> k8s.core.v1.ProbeArgs:
     core = k8s.core.v1
-    asked = core.ExecActionArgs(command=["python3", "-c", ASK_WITH_KEY]) if keyed else None
+    asked = core.ExecActionArgs(command=ask_with_key(PORT, path)) if keyed else None
     return core.ProbeArgs(
         exec_=asked,
         http_get=None if keyed else core.HTTPGetActionArgs(path=path, port="http"),
