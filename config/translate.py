@@ -82,9 +82,14 @@ def _problem(path: str, model: type[BaseModel] | None, error: ErrorDetails) -> P
             return Problem(path=path, value=None, rule="no such field exists", fix=fix)
         case "missing":
             return Problem(path=path, value=None, rule="is required", fix="add it")
-        case "literal_error" | "union_tag_invalid":
-            expected = context.get("expected") or context["expected_tags"]
-            return Problem(path=path, value=value, rule=f"is one of {expected}", fix="choose one")
+        case "literal_error":
+            rule = f"is one of {context['expected']}"
+            return Problem(path=path, value=value, rule=rule, fix="choose one")
+        case "union_tag_invalid":
+            given = error["input"] if isinstance(error["input"], Mapping) else {}
+            field = next((key for key, each in given.items() if each == context["tag"]), None)
+            rule = f"{f'its {field} ' if field else ''}is one of {context['expected_tags']}"
+            return Problem(path=path, value=context["tag"], rule=rule, fix="choose one")
         case "union_tag_not_found":
             kind = str(context["discriminator"]).strip("'")
             rule = f"says its {kind}"

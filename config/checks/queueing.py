@@ -32,9 +32,10 @@ def slices_have_queues(
 
 
 def queues_have_cubes(
-    tpu_pools: dict[str, TpuPool], queueing: Queueing | None
+    tpu_pools: dict[str, TpuPool], named_pools: frozenset[str], queueing: Queueing | None
 ) -> Iterator[Problem]:
-    if queueing and not blocks(tpu_pools):
+    # A pool with an error of its own may be the one that is missed.
+    if queueing and not blocks(tpu_pools) and named_pools <= tpu_pools.keys():
         yield Problem(
             path=PATH,
             value=None,
