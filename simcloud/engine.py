@@ -9,7 +9,7 @@ import runpy
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,9 @@ class Sim:
 
     `program` is a file, or a function that declares resources. `config_file` is copied, `config`
     laid over it: keys without a colon belong to the project. `scale` is the seconds a simulated
-    minute lasts, None for what SIM_SCALE says. `env` reaches the provider process.
+    minute lasts, None for what SIM_SCALE says. `env` reaches the provider process. Without
+    `checkpoints` the state is written once, when an operation ends: it takes half as long, and what
+    an engine that is killed has made is lost.
     A later project at the same root finds the cloud and the state as they were left.
     """
 
@@ -114,6 +116,7 @@ class Sim:
         scale: float | None = None,
         env: Mapping[str, str] | None = None,
         project: str = "tpuserve",
+        checkpoints: bool = True,
     ) -> None:
         if refused := sorted(key for key in env or {} if key.startswith("PULUMI_")):
             message = f"env: {', '.join(refused)} would reach the engine; none is accepted"
@@ -124,6 +127,7 @@ class Sim:
         self.program = program.resolve() if isinstance(program, Path) else program
         self._file = StackFile(self.root / "project", stack, project)
         self._sources = (config_file, config or {})
+        self._checkpoints = checkpoints
         seconds = scale_from_env() if scale is None else scale
         self._provider = ProviderProcess(self.root, {**(env or {}), "SIM_SCALE": str(seconds)})
         self._stack: auto.Stack | None = None
@@ -320,10 +324,12 @@ class Sim:
             # less often: a seventh of its time at 124 resources (measured 2026-11-30).
             "GOGC": "400",
             _PORTS: self._provider.ports,
+            **({} if self._checkpoints else _WITHOUT_CHECKPOINTS),
         }
 
 
 _PORTS = "PULUMI_DEBUG_PROVIDERS"
+_WITHOUT_CHECKPOINTS = {"PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
 
 _ONCE_MORE = "an unhandled error occurred: "
 
@@ -364,12 +370,11 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
     """Close the event loop of a program whose engine was killed; the SDK leaves it open."""
     patience = time.monotonic() + 5
     while not loop.is_closed() and time.monotonic() < patience:
-        time.sleep(0.02)
-        if loop.is_running():
-            continue
         time.sleep(0.05)  # the SDK's own turn to close it
         if not (loop.is_closed() or loop.is_running()):
-            _drain(loop)
+            # Refused while the SDK is at it once more, or obeys a stop it asked for before.
+            with suppress(RuntimeError):
+                _drain(loop)
 
 
 def _drain(loop: asyncio.AbstractEventLoop) -> None:
@@ -378,9 +383,5 @@ def _drain(loop: asyncio.AbstractEventLoop) -> None:
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
-
-    async def settle() -> None:
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    loop.run_until_complete(settle())
+    loop.run_until_complete(asyncio.wait(tasks) if tasks else asyncio.sleep(0))
     loop.close()

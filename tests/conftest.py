@@ -1,6 +1,13 @@
 """Settings every test runs under."""
 
+import gc
 import os
 
 # Without it `f"{output}"` quietly becomes an error text; with it the program fails.
 os.environ["PULUMI_ERROR_OUTPUT_STRING"] = "1"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what imports left for good: a third of the time of a recorded graph."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)

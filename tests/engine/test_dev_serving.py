@@ -185,6 +185,7 @@ def autopilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
         config_file=AUTOPILOT,
         program=ROOT / "__main__.py",
         scale=FAST,
+        checkpoints=False,
     ) as sim:
         yield sim
 

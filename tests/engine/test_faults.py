@@ -1,15 +1,19 @@
 """Failures midway: what was made is kept, the next `up` finishes, nothing is made twice."""
 
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from simcloud.engine import OperationFailed, Sim
-from tests.support.engine import Steps, simulated
+from tests.support import engine
+from tests.support.engine import Steps
 from tests.support.files import ROOT
 
 pytestmark = pytest.mark.engine
+
+simulated = partial(engine.simulated, checkpoints=True)
 
 FAULTS = {
     "quota": "create NodePool@cubes-001=quota",

@@ -26,7 +26,7 @@ SLICE = "kubernetes:accelerator.gke.io/v1beta1:Slice"
 def lab(root: Path, config: dict[str, Any] | None = None, scale: float = FAST) -> Iterator[Sim]:
     with Sim(
         root, stack="lab", config_file=FILE, config=config, program=ROOT / "__main__.py",
-        scale=scale,
+        scale=scale, checkpoints=False,
     ) as sim:  # fmt: skip
         yield sim
 

@@ -16,7 +16,12 @@ FAST = 0.005
 
 @contextmanager
 def simulated(
-    root: Path, name: str, config: Mapping[str, Any] | None = None, scale: float = FAST
+    root: Path,
+    name: str,
+    config: Mapping[str, Any] | None = None,
+    scale: float = FAST,
+    *,
+    checkpoints: bool = False,
 ) -> Iterator[Sim]:
     """A shipped stack in a scratch cloud below `root`, `bare-NAME` without what runs in it.
 
@@ -31,6 +36,7 @@ def simulated(
         config={**(stack_config(name) if bare else {}), **(config or {})},
         program=ROOT / "__main__.py",
         scale=scale,
+        checkpoints=checkpoints,
     ) as sim:
         yield sim
 

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import runpy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 from pulumi.runtime import mocks, rpc, settings
 from pulumi.runtime.config import set_all_config
 from pulumi.runtime.stack import run_in_stack
-from pulumi.runtime.sync_await import _sync_await
 
 from tests.support.files import ROOT
 
@@ -76,6 +76,15 @@ class Graph:
         return False
 
 
+@contextmanager
+def _event_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """This thread's event loop for a while."""
+    with closing(asyncio.new_event_loop()) as loop:
+        asyncio.set_event_loop(loop)
+        yield loop
+    asyncio.set_event_loop(None)
+
+
 class _Monitor(mocks.MockMonitor):
     """Keeps whole requests: mocks alone see neither parents, options nor component outputs."""
 
@@ -90,8 +99,10 @@ class _Monitor(mocks.MockMonitor):
         return f"urn:pulumi:test::{PROJECT}::{chain}{type_}::{name}"
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802
-        # The SDK's mock monitor is untyped.
-        response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        # The SDK calls this on a thread of its own and leaves the loop it makes there open.
+        with _event_loop():
+            # The SDK's mock monitor is untyped.
+            response = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type != "pulumi:pulumi:Stack":
             self.graph.resources.append(
                 Registered(
@@ -183,13 +194,15 @@ def record(
     `secrets` names the keys of `config` whose values the engine would hand over as secrets.
     """
     graph = Graph()
-    asyncio.set_event_loop(asyncio.new_event_loop())
     monitor = _Monitor(graph, preview=preview)
-    settings.ROOT.set(_NO_STACK)
-    mocks.set_mocks(monitor.mocks, project=PROJECT, stack=stack, preview=preview, monitor=monitor)
-    settings.ROOT.set(None)
-    set_all_config({key: _encode(value) for key, value in config.items()}, list(secrets))
-    _sync_await(run_in_stack(lambda: _run(program)))
+    with _event_loop() as loop:
+        settings.ROOT.set(_NO_STACK)
+        mocks.set_mocks(
+            monitor.mocks, project=PROJECT, stack=stack, preview=preview, monitor=monitor
+        )
+        settings.ROOT.set(None)
+        set_all_config({key: _encode(value) for key, value in config.items()}, list(secrets))
+        loop.run_until_complete(run_in_stack(lambda: _run(program)))
     return graph
 
 
