@@ -1,6 +1,8 @@
 """The OpenAI-compatible HTTP API as vLLM speaks it, read strictly."""
 
+import functools
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -164,11 +166,18 @@ class Api:
                 local = urlsplit(root).hostname in {"127.0.0.1", "localhost", "::1"}
                 self._http = httpx.Client(
                     headers=self._headers,
+                    verify=_trusted(),
                     timeout=self.timeout,
                     trust_env=not local and self._proxy is None,
                     proxy=None if self._proxy is None else self._proxy(),
                 )
         return self._http, root
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """Whom to believe over TLS; reading the list takes longer than most requests."""
+    return httpx.create_ssl_context()
 
 
 def quote(text: str, longest: int = _LONGEST_QUOTE) -> str:
