@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import runpy
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi import automation as auto
-from pulumi.automation.errors import CommandError, StackNotFoundError
+from pulumi.automation.errors import CommandError
 
 from simcloud import language, slicing
 from simcloud.clock import scale_from_env
@@ -32,9 +33,13 @@ OnEvent = Callable[[auto.events.EngineEvent], Any]
 OnOutput = Callable[[str], Any]
 Packs = Sequence[Path | str]
 
-PARALLEL = 256
-"""Operations at a time. The CLI's own default is four for each CPU thread of the machine (8 on two
-threads), which would make a simulated duration depend on where it is simulated."""
+_SETTINGS: Mapping[str, Any] = {
+    # The CLI's own default is four operations at a time for each CPU thread of the machine (8 on
+    # two threads), which would make a simulated duration depend on where it is simulated.
+    "parallel": 256,
+    # Of the configuration in the summary, which takes the CLI as long as a small update.
+    "show_secrets": False,
+}
 
 
 class Cloud:
@@ -197,7 +202,7 @@ class Sim:
                 policy_packs=_paths(policy_packs),
                 on_event=watch,
                 on_output=on_output,
-                **{"parallel": PARALLEL, **kw},
+                **{**_SETTINGS, **kw},
             )
 
     def refresh(
@@ -205,18 +210,14 @@ class Sim:
     ) -> auto.RefreshResult:
         """Take over what changed in the cloud."""
         with self._operation("refresh", on_event) as watch:
-            return self.stack.refresh(
-                on_event=watch, on_output=on_output, **{"parallel": PARALLEL, **kw}
-            )
+            return self.stack.refresh(on_event=watch, on_output=on_output, **{**_SETTINGS, **kw})
 
     def destroy(
         self, *, on_event: OnEvent | None = None, on_output: OnOutput | None = None, **kw: Any
     ) -> auto.DestroyResult:
         """Delete everything."""
         with self._operation("destroy", on_event) as watch:
-            return self.stack.destroy(
-                on_event=watch, on_output=on_output, **{"parallel": PARALLEL, **kw}
-            )
+            return self.stack.destroy(on_event=watch, on_output=on_output, **{**_SETTINGS, **kw})
 
     def import_object(self, *arguments: str) -> None:
         """`pulumi import` with these arguments: take an object of the cloud into the state."""
@@ -294,23 +295,15 @@ class Sim:
             sys.path.remove(folder)
 
     def _select(self) -> auto.Stack:
-        options = auto.LocalWorkspaceOptions(
+        workspace = _Workspace(
             work_dir=str(self.root / "project"),
             pulumi_home=str(self.root / "home"),
             pulumi_command=ScratchCli(self.backend),
             project_settings=auto.ProjectSettings(name=self.project, runtime="python"),
             env_vars=self._environment(),
+            program=self._declare,
         )
-        arguments: dict[str, Any] = {
-            "stack_name": self.stack_name,
-            "project_name": self.project,
-            "program": self._declare,
-            "opts": options,
-        }
-        try:
-            return auto.select_stack(**arguments)
-        except StackNotFoundError:
-            return auto.create_stack(**arguments)
+        return auto.Stack.create_or_select(self.stack_name, workspace)
 
     def _environment(self) -> dict[str, str]:
         """For the engine's own process alone; nothing of it is ever exported."""
@@ -327,6 +320,20 @@ class Sim:
             **({} if self._checkpoints else _WITHOUT_CHECKPOINTS),
         }
 
+
+class _Workspace(auto.LocalWorkspace):
+    """Has secrets decrypted only where there are some: that takes the CLI most of its time."""
+
+    def stack_outputs(self, stack_name: str) -> auto.OutputMap:
+        arguments = ["stack", "output", "--json", "--stack", stack_name]
+        masked = json.loads(self._run_pulumi_cmd_sync(arguments).stdout)
+        if _SECRET in masked.values():
+            return super().stack_outputs(stack_name)
+        return {key: auto.OutputValue(value, secret=False) for key, value in masked.items()}
+
+
+_SECRET = "[secret]"
+"""What the CLI shows in place of a secret output."""
 
 _PORTS = "PULUMI_DEBUG_PROVIDERS"
 _WITHOUT_CHECKPOINTS = {"PULUMI_EXPERIMENTAL": "true", "PULUMI_SKIP_CHECKPOINTS": "true"}
