@@ -327,12 +327,12 @@ class _Workspace(auto.LocalWorkspace):
     def stack_outputs(self, stack_name: str) -> auto.OutputMap:
         arguments = ["stack", "output", "--json", "--stack", stack_name]
         masked = json.loads(self._run_pulumi_cmd_sync(arguments).stdout)
-        if _SECRET in masked.values():
+        if _MASKED in masked.values():
             return super().stack_outputs(stack_name)
         return {key: auto.OutputValue(value, secret=False) for key, value in masked.items()}
 
 
-_SECRET = "[secret]"
+_MASKED = "[secret]"
 """What the CLI shows in place of a secret output."""
 
 _PORTS = "PULUMI_DEBUG_PROVIDERS"
