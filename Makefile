@@ -27,7 +27,7 @@ preview up destroy:
 	@$(RUN) -m simcloud $@ --stack $(or $(STACK),dev)
 
 test: setup ## all tests that need no cloud [ARGS=what pytest takes]
-	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --timeout 300 $(ARGS)
+	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --timeout 300 $(ARGS)
 
 check: venv ## format, lint, types, layers, workflows
 	$(BIN)/ruff format --check .

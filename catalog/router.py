@@ -17,8 +17,6 @@ from catalog.serving import PORT
 from catalog.source import Source
 
 CHART = "oci://ghcr.io/llm-d/charts/llm-d-router-gateway"
-LONGEST_NAME = 40
-"""The chart cuts its own names here and not the pool's, which then refers to nothing."""
 
 PICKER_PORT, PICKER_HEALTH_PORT, PICKER_METRICS_PORT = 9002, 9003, 9090
 PICKER_SUFFIX = "-epp"

@@ -16,7 +16,8 @@ VLLM_SECURITY = Source("vLLM docs, 'Security'", READ)
 SPOT = docs("Run fault-tolerant workloads at lower costs in Spot VMs")
 
 LONGEST_KEY = 40
-"""Pods append up to 17 characters to a name of at most 63, staging Jobs prefix and suffix 15."""
+"""Pods append up to 17 characters to a name of at most 63, staging Jobs prefix and suffix 15. The
+router's chart cuts its own names here and not the pool's (llm-d-router v0.10.0, config/charts)."""
 
 RESERVED_NAMESPACES = re.compile(
     r"default|model-store|custom-metrics|(kube|gke|gmp|config|asm|istio)-.*"

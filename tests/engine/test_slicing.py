@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -290,6 +291,15 @@ class TestLife:
         assert left <= {"gcp:compute/previewFeature:PreviewFeature"}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with the lab in its cloud, for copies."""
+    root = tmp_path_factory.mktemp("made")
+    with lab(root) as sim:
+        sim.up()
+    return root
+
+
 class TestTrouble:
     def test_a_webhook_that_never_answers_ends_the_update_with_its_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -339,9 +349,10 @@ class TestTrouble:
             assert "JobSet lab/super-slice: was not admitted within 600 s" in str(failed.value)
             assert "kubectl -n lab get workloads,jobsets,pods" in str(failed.value)
 
-    def test_a_slice_that_does_not_go_is_named_and_keeps_its_cubes(self, tmp_path: Path) -> None:
-        with lab(tmp_path) as sim:
-            sim.up()
+    def test_a_slice_that_does_not_go_is_named_and_keeps_its_cubes(
+        self, made: Path, tmp_path: Path
+    ) -> None:
+        with lab(copytree(made, tmp_path / "lab")) as sim:
             sim.cloud.set_faults("delete Slice@lab-super-slice*=error*0")
             with pytest.raises(OperationFailed) as failed:
                 sim.destroy(run_program=True)
@@ -355,9 +366,10 @@ class TestTrouble:
             assert {"cubes-000", "cubes-001"} <= names
             assert sim.cloud.count("kubernetes:kueue.x-k8s.io/v1beta2:Topology") == 1
 
-    def test_without_the_program_the_provider_still_names_it(self, tmp_path: Path) -> None:
-        with lab(tmp_path) as sim:
-            sim.up()
+    def test_without_the_program_the_provider_still_names_it(
+        self, made: Path, tmp_path: Path
+    ) -> None:
+        with lab(copytree(made, tmp_path / "lab")) as sim:
             sim.cloud.set_faults("delete Slice@lab-super-slice*=error*0")
             with pytest.raises(OperationFailed, match="Slice lab-super-slice-0 is DEACTIVATING"):
                 sim.destroy()
@@ -385,10 +397,11 @@ class TestTrouble:
             left = {each.type for each in sim.cloud.resources()}
             assert left <= {"gcp:compute/previewFeature:PreviewFeature"}
 
-    def test_jobs_the_stack_does_not_know_keep_queue_and_cubes(self, tmp_path: Path) -> None:
+    def test_jobs_the_stack_does_not_know_keep_queue_and_cubes(
+        self, made: Path, tmp_path: Path
+    ) -> None:
         """Somebody's own JobSet in the queue, sent with kubectl."""
-        with lab(tmp_path) as sim:
-            sim.up()
+        with lab(copytree(made, tmp_path / "lab")) as sim:
             _forget(sim, "smoke")
             with pytest.raises(OperationFailed) as failed:
                 sim.destroy(continue_on_error=True)
