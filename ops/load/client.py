@@ -22,7 +22,6 @@ _TAIL = 8192
 # vLLM closes a connection idle for 5 s (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); one reused just then breaks.
 _KEEP_ALIVE_SECONDS = 4
 _LONGEST_PAUSE = 1.0
-_RECONNECTS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,48 +65,52 @@ async def drive(plan: Plan, target: Target, samples: Samples, stop: asyncio.Even
         clock=lambda: time.perf_counter() - began,
         stop=stop,
     )
-    headers = {"Content-Type": "application/json"}
-    if target.key:
-        headers["Authorization"] = f"Bearer {target.key}"
-    connector = aiohttp.TCPConnector(limit=plan.clients, keepalive_timeout=_KEEP_ALIVE_SECONDS)
-    timeout = aiohttp.ClientTimeout(total=plan.timeout)
-    async with aiohttp.ClientSession(
-        connector=connector, timeout=timeout, headers=headers, auto_decompress=False
-    ) as session:
-        clients = {asyncio.ensure_future(_client(run, session)) for _ in range(plan.clients)}
-        stopped = asyncio.ensure_future(stop.wait())
-        pending: set[asyncio.Future[Any]] = {*clients, stopped}
-        limit = plan.seconds + plan.grace
-        while clients & pending and stopped in pending and (left := limit - run.clock()) > 0:
-            _, pending = await asyncio.wait(
-                pending, timeout=left, return_when=asyncio.FIRST_COMPLETED
-            )
-        for task in {*clients, stopped}:
-            task.cancel()
-        for outcome in await asyncio.gather(*clients, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                raise outcome
+    clients = {asyncio.ensure_future(_client(run)) for _ in range(plan.clients)}
+    stopped = asyncio.ensure_future(stop.wait())
+    pending: set[asyncio.Future[Any]] = {*clients, stopped}
+    limit = plan.seconds + plan.grace
+    while clients & pending and stopped in pending and (left := limit - run.clock()) > 0:
+        _, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+    for task in {*clients, stopped}:
+        task.cancel()
+    for outcome in await asyncio.gather(*clients, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome
     return run.clock()
 
 
-async def _client(run: _Run, session: aiohttp.ClientSession) -> None:
+async def _client(run: _Run) -> None:
     send = _stream if run.plan.stream else _whole
     url = run.target.url + run.plan.path
     failures = 0
-    while await _turn(run):
-        started = run.clock()
-        try:
-            await send(run, session, url, started)
-        except asyncio.CancelledError:
-            run.samples.unfinished += 1
-            raise
-        except (AnswerError, aiohttp.ClientError, TimeoutError, OSError) as error:
-            run.samples.fail(started, _kind(error))
-            failures += 1
-            # A server that refuses at once must not be asked thousands of times a second.
-            await asyncio.sleep(min(_LONGEST_PAUSE, 0.02 * 2**failures))
-        else:
-            failures = 0
+    async with _session(run) as session:
+        while await _turn(run):
+            started = run.clock()
+            try:
+                await send(run, session, url, started)
+            except asyncio.CancelledError:
+                run.samples.unfinished += 1
+                raise
+            except (AnswerError, aiohttp.ClientError, TimeoutError, OSError) as error:
+                run.samples.fail(started, _kind(error))
+                failures += 1
+                # A server that refuses at once must not be asked thousands of times a second.
+                await asyncio.sleep(min(_LONGEST_PAUSE, 0.02 * 2**failures))
+            else:
+                failures = 0
+
+
+def _session(run: _Run) -> aiohttp.ClientSession:
+    """One client's own: after a kept connection that was closed the next one is new."""
+    headers = {"Content-Type": "application/json"}
+    if run.target.key:
+        headers["Authorization"] = f"Bearer {run.target.key}"
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=1, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+        timeout=aiohttp.ClientTimeout(total=run.plan.timeout),
+        headers=headers,
+        auto_decompress=False,
+    )
 
 
 async def _turn(run: _Run) -> bool:
@@ -132,15 +135,13 @@ async def _post(run: _Run, session: aiohttp.ClientSession, url: str) -> aiohttp.
     it uses it again (RFC 9112, 9.3.1); llama.cpp does so after every stream.
     """
     body = run.prompts.next()
-    for _ in range(_RECONNECTS):
-        try:
-            return await session.post(url, data=body)
-        except aiohttp.ClientConnectorError:
-            raise
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            run.samples.reconnects += 1
-            await asyncio.sleep(0)
-    return await session.post(url, data=body)
+    try:
+        return await session.post(url, data=body)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+        run.samples.reconnects += 1
+        return await session.post(url, data=body)
 
 
 async def _whole(run: _Run, session: aiohttp.ClientSession, url: str, started: float) -> None:
