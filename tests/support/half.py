@@ -21,7 +21,6 @@ import pulumi_kubernetes as k8s
 import pytest
 import yaml
 
-import components.kubernetes
 from catalog import releases
 from catalog.source import Source
 from components import operators, slice_controller
@@ -64,7 +63,7 @@ def half(
         )
 
     patch.setattr("simcloud.engine.ProviderProcess", _GoogleOnly)
-    patch.setattr(components.kubernetes, "cluster_provider", provider)
+    patch.setattr("assembly.foundation.cluster_provider", provider)
     if os.environ.get("TPUSERVE_CHARTS") == "modules":
         _charts_from_modules(patch)
     if chart := os.environ.get("TPUSERVE_ROUTER_CHART"):
