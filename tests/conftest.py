@@ -9,14 +9,13 @@ import pytest
 os.environ["PULUMI_ERROR_OUTPUT_STRING"] = "1"
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: many tests wait for the engine, a server or a clock."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first: nothing but one of them would run at the end, on one core."""
-    items.sort(key=lambda item: item.get_closest_marker("engine") is None)
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("engine") is None and item.path.name != "test_knobs.py"
+        )
+    )
 
 
 def pytest_collection_finish() -> None:
