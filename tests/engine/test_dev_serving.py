@@ -13,7 +13,7 @@ from pulumi import automation as auto
 from simcloud.engine import OperationFailed, Sim
 from simcloud.store import Call
 from tests.support.dev import TOKEN
-from tests.support.engine import FAST, Steps, simulated
+from tests.support.engine import Steps, simulated
 from tests.support.files import ROOT, stack_config
 
 pytestmark = pytest.mark.engine
@@ -179,14 +179,8 @@ def test_a_token_in_plain_text_stops_the_program_and_is_not_repeated(tmp_path: P
 
 @pytest.fixture(scope="module")
 def autopilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim]:
-    with Sim(
-        tmp_path_factory.mktemp("autopilot"),
-        stack="autopilot",
-        config_file=AUTOPILOT,
-        program=ROOT / "__main__.py",
-        scale=FAST,
-        checkpoints=False,
-    ) as sim:
+    root = tmp_path_factory.mktemp("autopilot")
+    with simulated(root, "autopilot", file=AUTOPILOT) as sim:
         yield sim
 
 

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -14,22 +14,14 @@ from components import hooks
 from simcloud.__main__ import show_slices
 from simcloud.engine import OperationFailed, Sim
 from simcloud.store import Call
-from tests.support.engine import FAST, Steps
-from tests.support.files import ROOT
+from tests.support.engine import Steps, simulated
 from tests.support.lab import FILE, lab_config
 
 pytestmark = pytest.mark.engine
 
 SLICE = "kubernetes:accelerator.gke.io/v1beta1:Slice"
 
-
-@contextmanager
-def lab(root: Path, config: dict[str, Any] | None = None, scale: float = FAST) -> Iterator[Sim]:
-    with Sim(
-        root, stack="lab", config_file=FILE, config=config, program=ROOT / "__main__.py",
-        scale=scale, checkpoints=False,
-    ) as sim:  # fmt: skip
-        yield sim
+lab = partial(simulated, name="lab", file=FILE)
 
 
 @pytest.fixture(autouse=True)
@@ -383,7 +375,7 @@ class TestTrouble:
             "shape": "2x2x2",
             "priority": "low",
         }
-        with lab(tmp_path, section(smoke=None, jobs={"train": train})) as sim:
+        with lab(tmp_path, config=section(smoke=None, jobs={"train": train})) as sim:
             sim.up()
             _forget(sim, "train")
             sim.set_config(section(smoke=None, stop="HoldAndDrain"))

@@ -21,18 +21,19 @@ def simulated(
     config: Mapping[str, Any] | None = None,
     scale: float = FAST,
     *,
+    file: Path | None = None,
     checkpoints: bool = False,
 ) -> Iterator[Sim]:
     """A shipped stack in a scratch cloud below `root`, `bare-NAME` without what runs in it.
 
-    State below `root` is picked up again.
+    `file` is a stack file of another place. State below `root` is picked up again.
     """
     stack = name.removeprefix("bare-")
     bare = stack != name
     with Sim(
         root,
         stack=stack,
-        config_file=None if bare else ROOT / f"Pulumi.{stack}.yaml",
+        config_file=None if bare else file or ROOT / f"Pulumi.{stack}.yaml",
         config={**(stack_config(name) if bare else {}), **(config or {})},
         program=ROOT / "__main__.py",
         scale=scale,
