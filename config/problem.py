@@ -1,11 +1,13 @@
 """One thing wrong with a stack file, told so that it can be mended."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from catalog.source import Source
+
+SCHEMA = "tpuserve's configuration schema"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,7 @@ class Problem:
     value: object
     rule: str
     fix: str
-    source: Source | str = "tpuserve's configuration schema"
+    source: Source | str = SCHEMA
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
@@ -37,6 +39,21 @@ class ConfigError(Exception):
         count = len(self.problems)
         head = f"the stack file has {count} error{'s' if count != 1 else ''}"
         super().__init__("\n\n".join([head, *map(str, self.problems)]))
+
+
+def named_twice(
+    path: str, names: Sequence[str], source: Source | str = SCHEMA
+) -> Iterator[Problem]:
+    """Each name of a list that an earlier element has too."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield Problem(
+                path=f"{path}[{index}]",
+                value=name,
+                rule="is named twice",
+                fix="remove one of them",
+                source=source,
+            )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from catalog.zones import AI_ZONES, DOCUMENTED, NAMES, REGIONS_ZONES, is_ai_zone, region_of
 from config.location import Location
-from config.problem import Problem
+from config.problem import Problem, named_twice
 from config.tpu_pools import TpuPool
 
 PATH = "tpuserve:location"
@@ -38,15 +38,7 @@ def system_nodes_stay_out_of_ai_zones(location: Location) -> Iterator[Problem]:
 
 
 def system_zones_are_distinct(location: Location) -> Iterator[Problem]:
-    for index, zone in enumerate(location.system_zones):
-        if zone in location.system_zones[:index]:
-            yield Problem(
-                path=f"{PATH}.systemZones[{index}]",
-                value=zone,
-                rule="is named twice",
-                fix="remove one of them",
-                source=NAMES,
-            )
+    yield from named_twice(f"{PATH}.systemZones", location.system_zones, NAMES)
 
 
 def the_zone_offers_the_accelerators(

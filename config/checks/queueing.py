@@ -7,7 +7,7 @@ from catalog.releases import OPERATOR_NAMESPACES
 from catalog.source import READ, Source
 from catalog.workloads import MEASURED
 from config.checks.serving import RESERVED_NAMESPACES
-from config.problem import Problem
+from config.problem import Problem, named_twice
 from config.queueing import KUEUE, Queueing, blocks, chips
 from config.tpu_pools import DynamicPool, TpuPool
 
@@ -56,14 +56,7 @@ def somebody_may_use_the_queues(queueing: Queueing | None) -> Iterator[Problem]:
             rule=f"the queues are for `namespaces` or for `teams`: {said}",
             fix="write namespaces: [llm]" if not queueing.teams else "keep one of them",
         )
-    for index, each in enumerate(queueing.namespaces):
-        if each in queueing.namespaces[:index]:
-            yield Problem(
-                path=f"{PATH}.namespaces[{index}]",
-                value=each,
-                rule="is named twice",
-                fix="remove one of them",
-            )
+    yield from named_twice(f"{PATH}.namespaces", queueing.namespaces)
     owners: dict[str, str] = {}
     for key, team in queueing.teams.items():
         for index, each in enumerate(team.namespaces):
